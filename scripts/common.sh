@@ -1,0 +1,47 @@
+# Shared by the scripts beside it: source it, it runs nothing by itself.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Names that Debian 12 and 13 and Ubuntu 24.04 have in common.
+build_packages=(g++ cmake ninja-build ccache libdnnl-dev libfmt-dev nlohmann-json3-dev libcli11-dev
+  libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libgtest-dev)
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Installs those of the named packages that are missing; asks nothing, and touches apt only if one is.
+install_packages() {
+  command -v apt-get dpkg-query >/dev/null || {
+    say "No apt-get here: going on in the hope that these are installed: $*"
+    return
+  }
+  local missing=() package
+  for package in "$@"; do is_installed "$package" || missing+=("$package"); done
+  [ ${#missing[@]} -gt 0 ] || return 0
+
+  local as_root=(env)
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "run it as root, or install sudo: missing are ${missing[*]}"
+    as_root=(sudo env)
+  fi
+  local apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+  say "Installing ${missing[*]}"
+  "${apt[@]}" update || say "The package lists could not all be renewed: trying with those at hand"
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null ||
+    die "apt-get could not install ${missing[*]}: its message above says why"
+}
+
+# build PRESET [ARGUMENT...]: configures if the presets changed since, then compiles what changed;
+# the arguments go to `cmake --build`.
+build() {
+  local preset=$1
+  shift
+  if [ ! "build/$preset/build.ninja" -nt CMakePresets.json ]; then
+    say "Configuring the preset $preset"
+    cmake --preset "$preset" >/dev/null || die "CMake could not configure the preset $preset: its message above says why"
+  fi
+  say "Building in build/$preset"
+  cmake --build --preset "$preset" "$@" || die "the build of the preset $preset failed: the compiler's message above says why"
+}
