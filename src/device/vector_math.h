@@ -1,0 +1,37 @@
+// Arithmetic on flat spans of parameters, written once per device: optimisers and sync algorithms
+// are built from it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/dtype.h"
+
+namespace crossbow {
+
+/// One step of stochastic gradient descent, PyTorch's form, fused into one pass over memory:
+///   d = gradient_scale·g + weight_decay·w;  v = momentum·v + d;
+///   w -= lr·(nesterov ? d + momentum·v : v)
+struct SgdStep {
+  double lr = 0, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+  double gradient_scale = 1;  // below one where the global norm was clipped
+};
+
+/// Thread-safe and stateless. Pointers are 64-byte aligned spans of n elements of the dtype that
+/// the implementation was asked for; the calling thread's OpenMP team shares the work, and the
+/// result does not depend on timing.
+class VectorMath {
+ public:
+  virtual ~VectorMath() = default;
+  /// `velocity` is null iff momentum is 0.
+  virtual void sgd_step(const SgdStep& step, void* weights, const void* gradient, void* velocity,
+                        int64_t n) const = 0;
+  /// Sum of squares, accumulated in double.
+  virtual double squared_norm(const void* x, int64_t n) const = 0;
+};
+
+/// "cpu" (f32) or "ref" (f32, f64).
+const VectorMath& vector_math(std::string_view device, DType dtype);
+
+}  // namespace crossbow

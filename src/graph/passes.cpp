@@ -1,0 +1,49 @@
+#include "graph/passes.h"
+
+#include "graph/op.h"
+#include "graph/source.h"
+#include "graph/rewrite.h"
+#include "ops/batch_norm.h"
+
+namespace crossbow {
+
+Graph remove_dead(const Graph& graph) {
+  std::vector<bool> live(graph.nodes().size());
+  for (const auto& [name, v] : graph.outputs()) live[v.node] = true;
+  for (size_t i = live.size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    live[i] = live[i] || node.op->name == "parameter" || node.op->name == "input";
+    if (!live[i]) continue;
+    for (Value v : node.inputs) {
+      if (v) live[v.node] = true;
+    }
+  }
+  return rewrite(graph, [&](Rewriter& r, int32_t id) {
+    if (live[id]) r.copy(id);
+  });
+}
+
+Graph with_batch(const Graph& graph, int64_t batch) {
+  return rewrite(graph, [&](Rewriter& r, int32_t id) {
+    const Node& node = graph.nodes()[id];
+    r.copy(id, node.op->name == "input" ? input_attributes_with_batch(node, batch) : nullptr);
+  });
+}
+
+Graph for_inference(const Graph& graph) {
+  Graph result = rewrite(graph, [&](Rewriter& r, int32_t id) {
+    const Node& node = graph.nodes()[id];
+    if (node.op->name == "dropout") {
+      r.replace({id, 0}, r.mapped(node.inputs[0]));
+    } else if (node.op->name == "batch_norm") {
+      auto attributes = std::make_shared<BatchNormAttributes>(node.attrs<BatchNormAttributes>());
+      attributes->training = false;
+      r.copy(id, attributes);
+    } else {
+      r.copy(id);
+    }
+  });
+  return remove_dead(result);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,19 @@
+// Rewrites of a forward graph before it is differentiated. Each takes a graph and returns a better
+// one that computes the same named outputs; parameters keep their names and order.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace crossbow {
+
+/// Bias into convolution and dense, activation into dense, batch norm + add + ReLU, add + ReLU:
+/// wherever the intermediate value has no other use.
+Graph fuse(const Graph& graph);
+/// The graph that evaluation runs: dropout is gone, batch norm reads its running statistics.
+Graph for_inference(const Graph& graph);
+/// The same net for another number of rows.
+Graph with_batch(const Graph& graph, int64_t batch);
+/// Drops nodes that no named output needs. Parameters and inputs stay.
+Graph remove_dead(const Graph& graph);
+
+}  // namespace crossbow

@@ -1,0 +1,65 @@
+#include "graph/source.h"
+
+#include "graph/op.h"
+
+namespace crossbow {
+namespace {
+
+// A source's type is its attribute, for infer has no inputs to derive it from.
+template <typename Base>
+struct Typed : Base {
+  TensorType type;
+};
+
+template <typename Base>
+std::vector<TensorType> infer_typed(const Node& node, std::span<const TensorType>) {
+  return {node.attrs<Typed<Base>>().type};
+}
+
+template <typename Base>
+Tensor append_source(Graph& graph, const Op& op, TensorType type, Base base, std::string name) {
+  auto attributes = std::make_shared<Typed<Base>>();
+  static_cast<Base&>(*attributes) = std::move(base);
+  attributes->type = std::move(type);
+  return graph.append(op, {}, std::move(attributes), std::move(name));
+}
+
+const Op& kInput = register_op({.name = "input", .infer = infer_typed<InputAttributes>});
+const Op& kParameter =
+    register_op({.name = "parameter", .infer = infer_typed<ParameterAttributes>});
+const Op& kState = register_op({.name = "state", .infer = infer_typed<StateAttributes>});
+const Op& kFill = register_op({.name = "fill", .infer = infer_typed<FillAttributes>});
+
+}  // namespace
+
+Tensor input(Graph& graph, Shape shape, int slot, DType dtype, std::string name) {
+  InputAttributes a;
+  a.slot = slot;
+  return append_source(graph, kInput, {shape, dtype}, a, std::move(name));
+}
+
+Tensor parameter(Graph& graph, Shape shape, Initialiser initialiser, std::string name) {
+  ParameterAttributes a;
+  a.initialiser = initialiser;
+  return append_source(graph, kParameter, {shape}, a, std::move(name));
+}
+
+Tensor state(Graph& graph, Shape shape, float value, std::string name) {
+  StateAttributes a;
+  a.value = value;
+  return append_source(graph, kState, {shape}, a, std::move(name));
+}
+
+Tensor fill(Graph& graph, Shape shape, float value) {
+  FillAttributes a;
+  a.value = value;
+  return append_source(graph, kFill, {shape}, a, "constant");
+}
+
+std::shared_ptr<const Attributes> input_attributes_with_batch(const Node& node, int64_t batch) {
+  auto attributes = std::make_shared<Typed<InputAttributes>>(node.attrs<Typed<InputAttributes>>());
+  attributes->type.shape = attributes->type.shape.with_batch(batch);
+  return attributes;
+}
+
+}  // namespace crossbow

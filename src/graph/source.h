@@ -1,0 +1,60 @@
+// The nodes that a graph starts from: what each step feeds, what is trained, what is carried along.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace crossbow {
+
+/// How a parameter's first values are drawn; see models/initialiser.h for what computes them.
+struct Initialiser {
+  enum class Kind { constant, uniform, gaussian, truncated_gaussian, xavier, he };
+  enum class Fan { in, out, average };
+
+  Kind kind = Kind::constant;
+  float a = 0;  // constant: value; uniform: low; gaussian: mean
+  float b = 0;  // uniform: high; gaussian: standard deviation
+  Fan fan = Fan::in;
+
+  static Initialiser constant(float value) { return {Kind::constant, value}; }
+  static Initialiser uniform(float low, float high) { return {Kind::uniform, low, high}; }
+  static Initialiser gaussian(float mean, float std) { return {Kind::gaussian, mean, std}; }
+  /// Redrawn until within two standard deviations of the mean.
+  static Initialiser truncated_gaussian(float mean, float std) {
+    return {Kind::truncated_gaussian, mean, std};
+  }
+  /// Uniform in ±sqrt(3 / fan) (Glorot & Bengio 2010 for the average of both fans).
+  static Initialiser xavier(Fan fan = Fan::in) { return {Kind::xavier, 0, 0, fan}; }
+  /// Normal with variance 2 / fan (He et al. 2015).
+  static Initialiser he(Fan fan = Fan::out) { return {Kind::he, 0, 0, fan}; }
+};
+
+struct InputAttributes : Attributes {
+  int slot = 0;  // index into Step::inputs
+};
+
+struct ParameterAttributes : Attributes {
+  Initialiser initialiser;
+};
+
+struct StateAttributes : Attributes {
+  float value = 0;  // what every element starts as
+};
+
+struct FillAttributes : Attributes {
+  float value = 0;
+};
+
+/// A batch that the step feeds: row-major, NCHW. `slot` is its index in Step::inputs.
+Tensor input(Graph& graph, Shape shape, int slot = 0, DType dtype = DType::f32,
+             std::string name = "input");
+/// A trained tensor. Rank 4: OIHW weights; rank 2: [outputs, inputs]; rank 1: per channel.
+Tensor parameter(Graph& graph, Shape shape, Initialiser initialiser, std::string name);
+/// A tensor that training carries along but does not differentiate (running statistics). The only
+/// values that a kernel may change in place as a side effect.
+Tensor state(Graph& graph, Shape shape, float value, std::string name);
+/// An input node's attributes for another number of rows.
+std::shared_ptr<const Attributes> input_attributes_with_batch(const Node& node, int64_t batch);
+/// Every element the same constant.
+Tensor fill(Graph& graph, Shape shape, float value);
+
+}  // namespace crossbow

@@ -1,0 +1,105 @@
+// What a device offers the plan: for each op a `prepare` function that looks at a node once, picks
+// an implementation and says which layouts it wants; and `bind`, which fixes the addresses and
+// returns the call that a step makes. Kernels only compute: validation, allocation and scheduling
+// happen above them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/layout.h"
+#include "graph/op.h"
+
+namespace crossbow {
+
+/// What changes from step to step; bound calls read it. Randomness depends on these numbers only.
+struct Step {
+  std::array<const void*, 2> inputs{};  // images (f32, plain) and labels of this batch
+  uint64_t seed = 0;
+  uint32_t epoch = 0;
+  uint64_t first_sample = 0;  // position in the epoch of the batch's first row
+};
+
+/// Addresses in the order of the node's inputs and outputs; absent optional inputs are null.
+struct Operands {
+  std::vector<void*> inputs, outputs;
+  void* scratch = nullptr;  // 64-byte aligned, PreparedKernel::scratch_bytes long
+};
+
+/// One prebuilt kernel run. Allocates nothing in our code, locks nothing.
+using Call = std::function<void(const Step&)>;
+
+struct PreparedKernel {
+  std::vector<Layout> inputs;   // what it reads; the plan converts where the offered ones differ
+  std::vector<Layout> outputs;  // what it writes
+  size_t scratch_bytes = 0;
+  std::string implementation;  // for reports and tests: "jit_wino_4x3:avx512_core", "loops:avx512"
+  /// May be called many times, for other addresses; the calls are independent of each other.
+  std::function<Call(Operands)> bind;
+};
+
+/// How a layer with several implementations gets its best one: by trying, or from an earlier trial.
+class AlgorithmChooser {
+ public:
+  virtual ~AlgorithmChooser() = default;
+  /// `key` identifies the layer, `candidates` their names. `measure(i)` times candidate i and
+  /// returns seconds; it is only called if the answer is not known yet.
+  virtual size_t choose(const std::string& key, std::span<const std::string> candidates,
+                        const std::function<double(size_t)>& measure) = 0;
+};
+
+struct PrepareContext {
+  const Graph& graph;
+  const Node& node;
+  /// Layout of each input as its producer writes it; absent for a parameter whose layout is still
+  /// open (then the kernel's wish decides) and for absent optional inputs.
+  std::span<const std::optional<Layout>> offered;
+  /// Layouts that the outputs must have; absent where the kernel may choose.
+  std::span<const std::optional<Layout>> required;
+  DType precision;  // how TensorType f32 is stored: f32, bf16, or f64 (reference)
+  int threads;      // of the OpenMP team that will run the calls
+  AlgorithmChooser* chooser = nullptr;  // null: take the first candidate
+
+  TensorType input_type(size_t i) const { return graph.type(node.inputs[i]); }
+  /// The offered layout of input i, or row-major at the program's precision if it is open.
+  Layout offered_or_plain(size_t i) const;
+};
+
+using PrepareFn = PreparedKernel (*)(const PrepareContext&);
+/// Copies a tensor into another layout or element type.
+using ReorderFn = PreparedKernel (*)(const Layout& from, const Layout& to, int threads);
+
+/// One device's kernels by op name. Filled by static registrations, constant afterwards.
+class KernelRegistry {
+ public:
+  static KernelRegistry& of(std::string_view device);
+  void add(std::string_view op, PrepareFn prepare);
+  PrepareFn find(std::string_view op) const;  // null if the device lacks it
+  void set_reorder(ReorderFn reorder) { reorder_ = reorder; }
+  /// Throws Error if the device has one layout and element type only.
+  PreparedKernel reorder(const Layout& from, const Layout& to, int threads) const;
+
+ private:
+  ReorderFn reorder_ = nullptr;
+  std::map<std::string, PrepareFn, std::less<>> kernels_;
+};
+
+/// `static const RegisterKernel k{"ref", "relu", prepare};`
+struct RegisterKernel {
+  RegisterKernel(std::string_view device, std::string_view op, PrepareFn prepare) {
+    KernelRegistry::of(device).add(op, prepare);
+  }
+};
+
+inline bool supports(std::string_view device, std::string_view op) {
+  return KernelRegistry::of(device).find(op) != nullptr;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,59 @@
+// The registry of models: one C++ function each, with the recipe that trains it well.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace crossbow {
+
+/// What a model is built for.
+struct ModelSpec {
+  Shape image;          // of one sample: CHW, or [features]
+  int64_t classes = 10;
+  int64_t batch = 16;
+  /// "resnet-32" needs none; "mlp:layers=8,width=512,activation=sigmoid" sets options.
+  std::map<std::string, std::string> options;
+};
+
+/// Defaults of `train` for a model; algorithms.md D.2 and published recipes, milestones in epochs.
+struct Recipe {
+  std::string data;
+  int64_t epochs = 1;
+  double lr = 0.01;
+  std::string lr_schedule = "fixed";  // fixed | step | multistep | cosine
+  std::vector<double> lr_milestones;  // epochs
+  double lr_gamma = 0.1;
+  double warmup = 0;  // epochs
+  double momentum = 0.9;
+  double weight_decay = 0;
+  int pad = 0;          // zeros around the image for random crops
+  bool mirror = false;
+};
+
+struct Model {
+  std::string name, summary;
+  Shape default_image;
+  int64_t default_classes;
+  Recipe recipe;
+  std::string options_help;  // empty if it takes none
+  /// From the input tensor to logits [N, classes].
+  Tensor (*logits)(Tensor x, const ModelSpec& spec);
+};
+
+struct RegisterModel {
+  explicit RegisterModel(Model model);
+};
+/// `name` may carry options after a colon. Throws UsageError naming the models there are, the
+/// nearest first.
+const Model& find_model(std::string_view name);
+std::vector<const Model*> all_models();
+
+/// The forward graph of classification: inputs "images" (slot 0) and "labels" (slot 1), outputs
+/// "logits", "loss" (softmax cross-entropy) and "accuracy". `name` as for find_model.
+Graph build_model(std::string_view name, const ModelSpec& spec);
+
+}  // namespace crossbow

@@ -1,0 +1,24 @@
+// Element-wise activations: the ops "relu", "sigmoid" and "tanh", and "activation_grad".
+#pragma once
+
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace crossbow {
+
+enum class Activation { none, relu, sigmoid, tanh };
+std::string_view name_of(Activation a);
+
+struct ActivationAttributes : Attributes {
+  Activation activation = Activation::none;
+};
+
+Tensor relu(Tensor x);
+Tensor sigmoid(Tensor x);
+Tensor tanh(Tensor x);
+/// dx from dy and the activation's *output* y, from which all three derivatives follow:
+/// relu y > 0, sigmoid y(1 − y), tanh 1 − y².
+Tensor activation_grad(Tensor dy, Tensor y, Activation activation);
+
+}  // namespace crossbow

@@ -1,0 +1,32 @@
+// Losses, each the mean as a scalar, f32 at every precision; and accuracy.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace crossbow {
+
+struct CrossEntropyAttributes : Attributes {
+  float label_smoothing = 0;  // in [0, 1): target = (1 − s)·onehot + s / classes, as in PyTorch
+};
+
+/// logits [N, C], labels i32 [N] -> mean over rows of −Σ target·log softmax(logits). The second
+/// output is softmax(logits).
+Tensor softmax_cross_entropy(Tensor logits, Tensor labels, float label_smoothing = 0);
+/// Multi-label: logits and targets [N, C] -> mean over all elements of the binary cross-entropy of
+/// sigmoid(logits), in the form that does not overflow: max(x,0) − x·t + log(1 + exp(−|x|)).
+Tensor sigmoid_cross_entropy(Tensor logits, Tensor targets);
+/// Mean over all elements of (x − target)².
+Tensor mean_squared_error(Tensor x, Tensor target);
+
+struct AccuracyAttributes : Attributes {
+  int64_t top_k = 1;
+};
+/// Fraction of rows whose label is among the top_k largest logits, a scalar. A logit counts as
+/// larger than the label's if it is greater, or equal and of a smaller class index.
+Tensor accuracy(Tensor logits, Tensor labels, int64_t top_k = 1);
+
+// The gradients' ops (g is the scalar d(total)/d(loss)): softmax_cross_entropy_grad(g, probabilities,
+// labels), sigmoid_cross_entropy_grad(g, logits, targets), mean_squared_error_grad(g, x, target).
+// Targets get no gradient.
+
+}  // namespace crossbow

@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <list>
+#include <set>
+
+#include "core/error.h"
+#include "graph/source.h"
+#include "plan/memory_plan.h"
+#include "plan/program.h"
+
+namespace crossbow {
+
+/// Compiles one graph: prepare every node, settle the parameters' layouts, schedule kernels with
+/// the conversions between them, place the temporaries.
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const CompileOptions& options)
+      : graph_(graph), options_(options), program_(std::make_shared<Program>()) {}
+
+  std::shared_ptr<const Program> run() {
+    find_gradients();
+    prepare_nodes();
+    settle_parameters();
+    for (size_t id = 0; id < graph_.nodes().size(); ++id) schedule(static_cast<int32_t>(id));
+    place_results();
+    place_temporaries();
+    program_->threads_ = options_.threads;
+    return program_;
+  }
+
+ private:
+  using Location = Program::Location;
+  using Place = Program::Place;
+
+  /// A tensor in memory: a node's output or a conversion of one. Those in the arena share a
+  /// storage (an index into lifetimes_) where one is computed in place of another.
+  struct Stored {
+    Layout layout;
+    Location location;
+    int storage = -1;
+  };
+
+  DType master_dtype() const { return options_.precision == DType::f64 ? DType::f64 : DType::f32; }
+  static bool is_parameter(const Node& n) { return n.op->name == "parameter"; }
+  static bool is_source(const Node& n) { return is_parameter(n) || n.op->name == "state"; }
+
+  void find_gradients() {
+    for (const auto& [name, value] : graph_.outputs()) {
+      constexpr std::string_view kPrefix = "gradient:";
+      if (name.rfind(kPrefix, 0) == 0) gradients_[value].push_back(name.substr(kPrefix.size()));
+    }
+  }
+
+  std::optional<Layout> offered_layout(Value v) const {
+    if (!v) return {};
+    const Node& node = graph_.node(v);
+    if (!is_source(node)) return prepared_[v.node].outputs[v.output];
+    if (options_.parameters) {
+      const auto* slot = options_.parameters->find(node.name);
+      if (!slot || slot->layout.shape != graph_.type(v).shape) {
+        fail("the programs of a model must have the same parameters, but {} is not in the first",
+             node.name);
+      }
+      return slot->layout;
+    }
+    if (is_parameter(node)) return {};
+    return Layout::plain(node.outputs[0].shape, master_dtype());
+  }
+
+  void prepare_nodes() {
+    const KernelRegistry& kernels = KernelRegistry::of(options_.device);
+    prepared_.resize(graph_.nodes().size());
+    for (size_t id = 0; id < prepared_.size(); ++id) {
+      const Node& node = graph_.nodes()[id];
+      if (is_source(node)) continue;
+      const PrepareFn prepare = kernels.find(node.op->name);
+      if (!prepare) {
+        fail("layer {}: device '{}' has no kernel for the op '{}'", node.name, options_.device,
+             node.op->name);
+      }
+      std::vector<std::optional<Layout>> offered, required(node.outputs.size());
+      for (Value v : node.inputs) offered.push_back(offered_layout(v));
+      for (size_t i = 0; i < required.size() && options_.parameters; ++i) {
+        const auto it = gradients_.find({static_cast<int32_t>(id), static_cast<int32_t>(i)});
+        if (it != gradients_.end()) {
+          required[i] = options_.parameters->find(it->second[0])->layout;
+        }
+      }
+      prepared_[id] = prepare({graph_, node, offered, required, options_.precision,
+                               options_.threads, options_.chooser});
+    }
+  }
+
+  /// A parameter lies as the kernel that writes its gradient wants; without a gradient, as its
+  /// first reader wants, if that needs no other element type.
+  Layout parameter_layout(int32_t id) const {
+    const Node& node = graph_.nodes()[id];
+    const Layout plain = Layout::plain(node.outputs[0].shape, master_dtype());
+    const auto gradient = graph_.outputs().find("gradient:" + node.name);
+    if (gradient != graph_.outputs().end()) {
+      const Value v = gradient->second;
+      const Layout& layout = prepared_[v.node].outputs[v.output];
+      return layout.dtype == master_dtype() ? layout : plain;
+    }
+    for (size_t user = 0; user < prepared_.size(); ++user) {
+      const auto& inputs = graph_.nodes()[user].inputs;
+      const auto it = std::find(inputs.begin(), inputs.end(), Value{id, 0});
+      if (it == inputs.end()) continue;
+      const Layout& wish = prepared_[user].inputs[it - inputs.begin()];
+      return wish.dtype == master_dtype() ? wish : plain;
+    }
+    return plain;
+  }
+
+  void settle_parameters() {
+    if (options_.parameters) {
+      program_->parameters_ = options_.parameters;
+      return;
+    }
+    auto layout = std::make_shared<ParameterLayout>();
+    layout->dtype = master_dtype();
+    for (size_t id = 0; id < graph_.nodes().size(); ++id) {
+      const Node& node = graph_.nodes()[id];
+      if (is_parameter(node)) {
+        layout->add_parameter(node.name, parameter_layout(static_cast<int32_t>(id)),
+                              node.attrs<ParameterAttributes>().initialiser);
+      } else if (node.op->name == "state") {
+        layout->add_state(node.name, Layout::plain(node.outputs[0].shape, master_dtype()),
+                          node.attrs<StateAttributes>().value);
+      }
+    }
+    program_->parameters_ = std::move(layout);
+  }
+
+  int now() const { return static_cast<int>(program_->kernels_.size()); }
+
+  Stored in_arena(const Layout& layout) {
+    lifetimes_.push_back({layout.bytes(), now(), now()});
+    return {layout, {Place::arena, 0}, static_cast<int>(lifetimes_.size()) - 1};
+  }
+
+  void use(const Stored& stored) {
+    if (stored.storage >= 0) lifetimes_[stored.storage].last = now();
+  }
+
+  const Stored& stored_as(Value v, const Layout& wanted) {
+    const Stored& original = stored_.at(v);
+    if (original.layout == wanted) return original;
+    auto& conversions = conversions_[v];
+    for (const Stored& c : conversions) {
+      if (c.layout == wanted) return c;
+    }
+    return conversions.emplace_back(convert(graph_.node(v).name, original, in_arena(wanted), false));
+  }
+
+  Stored convert(const std::string& name, const Stored& from, Stored to, bool backward) {
+    use(from);
+    use(to);
+    emit({name, "reorder", {}, 0, backward},
+         KernelRegistry::of(options_.device).reorder(from.layout, to.layout, options_.threads),
+         {from}, {to});
+    return to;
+  }
+
+  void emit(Program::Op op, PreparedKernel kernel, const std::vector<Stored>& inputs,
+            const std::vector<Stored>& outputs) {
+    op.implementation = kernel.implementation;
+    Program::Kernel entry;
+    for (const Stored& s : inputs) entry.inputs.push_back(s.location);
+    for (const Stored& s : outputs) entry.outputs.push_back(s.location);
+    std::vector<int> in, out;
+    for (const Stored& s : inputs) in.push_back(s.storage);
+    for (const Stored& s : outputs) out.push_back(s.storage);
+    int scratch = -1;
+    if (kernel.scratch_bytes > 0) {
+      scratch = static_cast<int>(lifetimes_.size());
+      lifetimes_.push_back({kernel.scratch_bytes, now(), now()});
+      entry.scratch.place = Place::arena;
+    }
+    storages_.push_back({std::move(in), std::move(out), scratch});
+    entry.prepared = std::move(kernel);
+    program_->kernels_.push_back(std::move(entry));
+    program_->ops_.push_back(std::move(op));
+  }
+
+  /// Where a node's output goes: a gradient's place in the replica, its input's memory, or the
+  /// arena.
+  Stored place_output(int32_t id, int index, const std::vector<Stored>& inputs) {
+    const Node& node = graph_.nodes()[id];
+    const Layout& layout = prepared_[id].outputs[index];
+    const auto gradient = gradients_.find({id, index});
+    if (gradient != gradients_.end()) {
+      const auto* slot = program_->parameters_->find(gradient->second[0]);
+      if (slot->layout == layout) return {layout, gradient_location(*slot), -1};
+    }
+    for (const auto& [from, to] : node.op->in_place) {
+      if (to != index || !options_.reuse_memory || static_cast<size_t>(from) >= inputs.size()) continue;
+      const Stored& input = inputs[from];
+      if (input.storage < 0 || input.layout.bytes() != layout.bytes()) continue;
+      if (last_use(node.inputs[from]) > id || taken_.count(input.storage)) continue;
+      // A second operand in the same memory would be overwritten while it is read.
+      const auto same = [&](const Stored& s) { return s.storage == input.storage; };
+      if (std::count_if(inputs.begin(), inputs.end(), same) != 1) continue;
+      taken_.insert(input.storage);
+      in_place_bytes_ += layout.bytes();
+      return {layout, input.location, input.storage};
+    }
+    return in_arena(layout);
+  }
+
+  Location gradient_location(const ParameterLayout::Slot& slot) const {
+    return {Place::gradient, slot.offset * size_of(program_->parameters_->dtype)};
+  }
+
+  void schedule(int32_t id) {
+    const Node& node = graph_.nodes()[id];
+    if (is_source(node)) {
+      const auto* slot = program_->parameters_->find(node.name);
+      const Place place = is_parameter(node) ? Place::parameter : Place::state;
+      stored_[{id, 0}] = {slot->layout, {place, slot->offset * size_of(master_dtype())}, -1};
+      return;
+    }
+    std::vector<Stored> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value v = node.inputs[i];
+      inputs.push_back(v ? stored_as(v, prepared_[id].inputs[i]) : Stored{});
+    }
+    for (const Stored& s : inputs) use(s);
+    taken_.clear();
+    std::vector<Stored> outputs;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      outputs.push_back(place_output(id, static_cast<int>(i), inputs));
+      use(outputs.back());
+      stored_[{id, static_cast<int32_t>(i)}] = outputs.back();
+    }
+    const auto types = graph_.input_types(node);
+    const double flops = node.op->flops ? node.op->flops(node, types) : 0;
+    emit({node.name, std::string(node.op->name), {}, flops, is_backward(id)},
+         prepared_[id], inputs, outputs);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      deliver_gradient({id, static_cast<int32_t>(i)});
+    }
+  }
+
+  bool is_backward(int32_t id) const {
+    const auto loss = graph_.outputs().find("loss");
+    return loss != graph_.outputs().end() && id > loss->second.node;
+  }
+
+  /// A gradient that its kernel could not write in the parameter's layout is converted into place.
+  void deliver_gradient(Value v) {
+    const auto it = gradients_.find(v);
+    if (it == gradients_.end()) return;
+    for (const std::string& name : it->second) {
+      const auto* slot = program_->parameters_->find(name);
+      const Location place = gradient_location(*slot);
+      const Stored& written = stored_.at(v);
+      if (written.location.place == place.place && written.location.offset == place.offset) continue;
+      convert(name, written, {slot->layout, place, -1}, true);
+    }
+  }
+
+  /// The last node that reads the value; named outputs live to the end.
+  int32_t last_use(Value v) {
+    if (last_uses_.empty()) {
+      for (size_t id = 0; id < graph_.nodes().size(); ++id) {
+        for (Value used : graph_.nodes()[id].inputs) {
+          if (used) last_uses_[used] = static_cast<int32_t>(id);
+        }
+      }
+      for (const auto& [name, output] : graph_.outputs()) {
+        last_uses_[output] = static_cast<int32_t>(graph_.nodes().size());
+      }
+    }
+    return last_uses_[v];
+  }
+
+  void place_results() {
+    for (const auto& [name, v] : graph_.outputs()) {
+      if (gradients_.count(v)) continue;
+      const Stored& s = stored_.at(v);
+      if (s.storage >= 0) lifetimes_[s.storage].last = now();
+      results_.push_back({name, s});
+    }
+  }
+
+  void place_temporaries() {
+    const MemoryPlan plan = plan_memory(lifetimes_, options_.reuse_memory);
+    const auto place = [&](Location& location, int storage) {
+      if (storage >= 0) location.offset = plan.offsets[storage];
+    };
+    for (size_t k = 0; k < storages_.size(); ++k) {
+      Program::Kernel& kernel = program_->kernels_[k];
+      for (size_t i = 0; i < kernel.inputs.size(); ++i) place(kernel.inputs[i], storages_[k].inputs[i]);
+      for (size_t i = 0; i < kernel.outputs.size(); ++i) place(kernel.outputs[i], storages_[k].outputs[i]);
+      place(kernel.scratch, storages_[k].scratch);
+    }
+    for (auto& [name, stored] : results_) {
+      place(stored.location, stored.storage);
+      program_->results_[name] = {stored.location, stored.layout};
+    }
+    program_->arena_bytes_ = plan.bytes;
+    program_->arena_bytes_without_reuse_ = plan_memory(lifetimes_, false).bytes + in_place_bytes_;
+  }
+
+  struct Storages {
+    std::vector<int> inputs, outputs;
+    int scratch;
+  };
+
+  const Graph& graph_;
+  const CompileOptions& options_;
+  std::shared_ptr<Program> program_;
+  std::vector<PreparedKernel> prepared_;                      // by node
+  std::map<Value, std::vector<std::string>> gradients_;       // parameters whose gradient it is
+  std::map<Value, Stored> stored_;
+  std::map<Value, std::list<Stored>> conversions_;
+  std::map<Value, int32_t> last_uses_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<Storages> storages_;  // by kernel
+  std::set<int> taken_;             // storages that the current node computes in place of
+  std::vector<std::pair<std::string, Stored>> results_;
+  size_t in_place_bytes_ = 0;
+};
+
+std::shared_ptr<const Program> Program::compile(const Graph& graph, const CompileOptions& options) {
+  return Compiler(graph, options).run();
+}
+
+}  // namespace crossbow

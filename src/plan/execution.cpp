@@ -1,0 +1,73 @@
+#include <chrono>
+
+#include "core/error.h"
+#include "plan/program.h"
+
+namespace crossbow {
+
+Execution::Execution(std::shared_ptr<const Program> program, const Replica& replica,
+                     const Buffer& arena)
+    : program_(std::move(program)) {
+  if (arena.size() < program_->arena_bytes()) {
+    fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
+         program_->arena_bytes());
+  }
+  const auto address = [&](Program::Location location) -> void* {
+    switch (location.place) {
+      case Program::Place::absent: return nullptr;
+      case Program::Place::arena: return arena.data() + location.offset;
+      case Program::Place::parameter: return replica.parameters.data() + location.offset;
+      case Program::Place::gradient: return replica.gradients.data() + location.offset;
+      case Program::Place::state: return replica.states.data() + location.offset;
+    }
+    return nullptr;
+  };
+  for (const Program::Kernel& kernel : program_->kernels_) {
+    Operands operands;
+    for (Program::Location l : kernel.inputs) operands.inputs.push_back(address(l));
+    for (Program::Location l : kernel.outputs) operands.outputs.push_back(address(l));
+    operands.scratch = address(kernel.scratch);
+    calls_.push_back(kernel.prepared.bind(std::move(operands)));
+  }
+  for (const auto& [name, result] : program_->results_) results_[name] = address(result.location);
+}
+
+void Execution::run_timed(const Step& step, std::span<double> seconds) const {
+  using Clock = std::chrono::steady_clock;
+  auto before = Clock::now();
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    calls_[i](step);
+    const auto after = Clock::now();
+    seconds[i] += std::chrono::duration<double>(after - before).count();
+    before = after;
+  }
+}
+
+std::vector<double> Execution::values(const std::string& name) const {
+  const auto it = program_->results_.find(name);
+  if (it == program_->results_.end()) fail("the program has no result '{}'", name);
+  const Layout& layout = it->second.layout;
+  std::vector<double> values(layout.shape.elements());
+  read_tensor(layout, results_.at(name), values);
+  return values;
+}
+
+double Execution::scalar(const std::string& name) const {
+  return values(name).at(0);
+}
+
+const float* Execution::scalar_address(const std::string& name) const {
+  const auto it = program_->results_.find(name);
+  const bool scalar = it != program_->results_.end() &&
+                      it->second.layout.dtype == DType::f32 &&
+                      it->second.layout.elements() == 1;
+  return scalar ? static_cast<const float*>(results_.at(name)) : nullptr;
+}
+
+double Program::flops() const {
+  double total = 0;
+  for (const Op& op : ops_) total += op.flops;
+  return total;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,156 @@
+#include <cmath>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "plan/program.h"
+
+namespace crossbow {
+namespace {
+
+constexpr int64_t kSlotAlignment = 16;  // elements: 64 bytes of f32
+
+void append(std::vector<ParameterLayout::Slot>& slots, int64_t& elements, std::string name,
+            const Layout& layout, const Initialiser& initialiser) {
+  slots.push_back({std::move(name), layout, elements, initialiser});
+  elements += (layout.elements() + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
+float load(const Layout& layout, const void* data, int64_t offset) {
+  switch (layout.dtype) {
+    case DType::f32: return static_cast<const float*>(data)[offset];
+    case DType::f64: return static_cast<float>(static_cast<const double*>(data)[offset]);
+    case DType::bf16: return static_cast<const bf16*>(data)[offset];
+    case DType::i32: return static_cast<float>(static_cast<const int32_t*>(data)[offset]);
+    case DType::u8: return static_cast<const uint8_t*>(data)[offset];
+  }
+  return 0;
+}
+
+/// Calls f(offset in the layout, row-major position) for every logical element.
+template <typename F>
+void for_each_element(const Layout& layout, size_t elements, F f) {
+  const Shape& shape = layout.shape;
+  if (static_cast<size_t>(shape.elements()) != elements) {
+    fail("{} values do not fill a tensor of {}", elements, layout.str());
+  }
+  Shape index = shape;
+  for (int d = 0; d < shape.rank(); ++d) index[d] = 0;
+  for (size_t i = 0; i < elements; ++i) {
+    f(layout.offset(index), i);
+    for (int d = shape.rank(); d-- > 0;) {
+      if (++index[d] < shape[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+int64_t fan_of(const Shape& shape, Initialiser::Fan fan) {
+  const int64_t window = shape.elements_from(2);
+  const int64_t in = (shape.rank() > 1 ? shape[1] : 1) * window;
+  const int64_t out = shape[0] * window;
+  switch (fan) {
+    case Initialiser::Fan::in: return in;
+    case Initialiser::Fan::out: return out;
+    case Initialiser::Fan::average: return (in + out) / 2;
+  }
+  return in;
+}
+
+float draw(Rng& rng, const Initialiser& init, double fan) {
+  switch (init.kind) {
+    case Initialiser::Kind::constant: return init.a;
+    case Initialiser::Kind::uniform: return rng.uniform(init.a, init.b);
+    case Initialiser::Kind::gaussian: return init.a + init.b * rng.gaussian();
+    case Initialiser::Kind::truncated_gaussian: {
+      float g = rng.gaussian();
+      while (std::abs(g) > 2) g = rng.gaussian();
+      return init.a + init.b * g;
+    }
+    case Initialiser::Kind::xavier: {
+      const float limit = static_cast<float>(std::sqrt(3 / fan));
+      return rng.uniform(-limit, limit);
+    }
+    case Initialiser::Kind::he: return static_cast<float>(std::sqrt(2 / fan)) * rng.gaussian();
+  }
+  return 0;
+}
+
+}  // namespace
+
+void ParameterLayout::add_parameter(std::string name, const Layout& layout,
+                                    const Initialiser& initialiser) {
+  append(parameters, parameter_elements, std::move(name), layout, initialiser);
+}
+
+void ParameterLayout::add_state(std::string name, const Layout& layout, float value) {
+  append(states, state_elements, std::move(name), layout, Initialiser::constant(value));
+}
+
+const ParameterLayout::Slot* ParameterLayout::find(std::string_view name) const {
+  for (const auto* slots : {&parameters, &states}) {
+    for (const Slot& slot : *slots) {
+      if (slot.name == name) return &slot;
+    }
+  }
+  return nullptr;
+}
+
+int64_t ParameterLayout::trained() const {
+  int64_t n = 0;
+  for (const Slot& slot : parameters) n += slot.layout.shape.elements();
+  return n;
+}
+
+Replica::Replica(const ParameterLayout& layout)
+    : parameters(layout.parameter_elements * size_of(layout.dtype)),
+      gradients(layout.parameter_elements * size_of(layout.dtype)),
+      momentum(layout.parameter_elements * size_of(layout.dtype)),
+      states(layout.state_elements * size_of(layout.dtype)) {}
+
+void read_tensor(const Layout& layout, const void* from, std::span<float> row_major) {
+  for_each_element(layout, row_major.size(),
+                   [&](int64_t offset, size_t i) { row_major[i] = load(layout, from, offset); });
+}
+
+void read_tensor(const Layout& layout, const void* from, std::span<double> row_major) {
+  for_each_element(layout, row_major.size(), [&](int64_t offset, size_t i) {
+    row_major[i] = layout.dtype == DType::f64 ? static_cast<const double*>(from)[offset]
+                                              : load(layout, from, offset);
+  });
+}
+
+template <typename T>
+static void write_values(const Layout& layout, void* to, std::span<const T> row_major) {
+  for_each_element(layout, row_major.size(), [&](int64_t offset, size_t i) {
+    switch (layout.dtype) {
+      case DType::f32: static_cast<float*>(to)[offset] = static_cast<float>(row_major[i]); break;
+      case DType::f64: static_cast<double*>(to)[offset] = row_major[i]; break;
+      default: fail("parameters are f32 or f64, not {}", name_of(layout.dtype));
+    }
+  });
+}
+
+void write_tensor(const Layout& layout, void* to, std::span<const float> row_major) {
+  write_values(layout, to, row_major);
+}
+
+void write_tensor(const Layout& layout, void* to, std::span<const double> row_major) {
+  write_values(layout, to, row_major);
+}
+
+void initialise(const ParameterLayout& layout, Replica& replica, uint64_t seed) {
+  std::vector<float> values;
+  const auto fill = [&](const ParameterLayout::Slot& slot, std::byte* base, uint32_t index) {
+    Rng rng(seed, Purpose::init, index);
+    const double fan = static_cast<double>(fan_of(slot.layout.shape, slot.initialiser.fan));
+    values.resize(slot.layout.shape.elements());
+    for (float& v : values) v = draw(rng, slot.initialiser, fan);
+    write_tensor(slot.layout, base + slot.offset * size_of(layout.dtype),
+                 std::span<const float>(values));
+  };
+  uint32_t index = 0;
+  for (const auto& slot : layout.parameters) fill(slot, replica.parameters.data(), index++);
+  for (const auto& slot : layout.states) fill(slot, replica.states.data(), index++);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,133 @@
+// A graph compiled for one device: a flat list of prepared kernels over offsets in one arena, in
+// the order they run. Immutable and shared by all learners; an Execution binds it to memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/buffer.h"
+#include "graph/source.h"
+#include "kernels/kernel.h"
+
+namespace crossbow {
+
+/// Where each parameter lies in a replica's flat buffers (weights, gradient, momentum alike) and
+/// each state in its state buffer, in the plan's own layout. All programs of a model share one.
+/// Slots are 64-byte aligned; padding is zero.
+struct ParameterLayout {
+  struct Slot {
+    std::string name;
+    Layout layout;
+    int64_t offset;  // in elements
+    Initialiser initialiser;
+  };
+  DType dtype = DType::f32;  // of the master copy: f32, or f64 on the reference device
+  std::vector<Slot> parameters, states;
+  int64_t parameter_elements = 0, state_elements = 0;  // padding included
+
+  void add_parameter(std::string name, const Layout& layout, const Initialiser& initialiser);
+  void add_state(std::string name, const Layout& layout, float value);
+  const Slot* find(std::string_view name) const;  // among both; null if there is none
+  /// Number of trained values, padding excluded.
+  int64_t trained() const;
+};
+
+/// A learner's model: what training changes. Zeroed when made.
+struct Replica {
+  explicit Replica(const ParameterLayout& layout);
+  Buffer parameters, gradients, momentum, states;
+};
+
+struct CompileOptions {
+  std::string device = "cpu";  // "cpu" (oneDNN) or "ref"
+  DType precision = DType::f32;
+  int threads = 1;  // OpenMP team that runs each call
+  bool reuse_memory = true;
+  AlgorithmChooser* chooser = nullptr;
+  /// Of the training program; absent for the first program of a model, which decides.
+  std::shared_ptr<const ParameterLayout> parameters;
+};
+
+class Program {
+ public:
+  struct Op {
+    std::string name, kind;  // of the node, or "reorder" ones that the plan put in
+    std::string implementation;
+    double flops = 0;
+    bool backward = false;
+  };
+
+  /// Throws Error if the device lacks an op.
+  static std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options);
+
+  std::shared_ptr<const ParameterLayout> parameters() const { return parameters_; }
+  const std::vector<Op>& ops() const { return ops_; }
+  size_t arena_bytes() const { return arena_bytes_; }
+  size_t arena_bytes_without_reuse() const { return arena_bytes_without_reuse_; }
+  int threads() const { return threads_; }
+  double flops() const;
+
+ private:
+  friend class Execution;
+  friend class Compiler;
+  enum class Place : uint8_t { absent, arena, parameter, gradient, state };
+  struct Location {
+    Place place = Place::absent;
+    size_t offset = 0;  // in bytes
+  };
+  struct Kernel {
+    PreparedKernel prepared;
+    std::vector<Location> inputs, outputs;
+    Location scratch;
+  };
+  struct Result {
+    Location location;
+    Layout layout;
+  };
+
+  std::shared_ptr<const ParameterLayout> parameters_;
+  std::vector<Op> ops_;
+  std::vector<Kernel> kernels_;
+  std::map<std::string, Result> results_;
+  size_t arena_bytes_ = 0, arena_bytes_without_reuse_ = 0;
+  int threads_ = 1;
+};
+
+/// A program bound to one replica and one arena (at least Program::arena_bytes() long; programs that
+/// never run at the same time may share it). Keeps the program alive, not the memory. One thread at
+/// a time; that thread should have set its OpenMP width to Program::threads().
+class Execution {
+ public:
+  Execution(std::shared_ptr<const Program> program, const Replica& replica, const Buffer& arena);
+
+  /// Reads Step::inputs and the replica's parameters; writes its gradients and states.
+  void run(const Step& step) const {
+    for (const Call& call : calls_) call(step);
+  }
+  /// As run, adding each call's seconds to `seconds[i]` (as many as Program::ops()).
+  void run_timed(const Step& step, std::span<double> seconds) const;
+  /// A scalar result ("loss", "accuracy") of the last run.
+  double scalar(const std::string& name) const;
+  /// Any result of the last run, row-major.
+  std::vector<double> values(const std::string& name) const;
+  /// Address of a scalar stored as f32, for the training loop; null if it is not one.
+  const float* scalar_address(const std::string& name) const;
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::vector<Call> calls_;
+  std::map<std::string, const void*> results_;
+};
+
+/// Conversion between a slot's own layout and row-major doubles/floats: checkpoint, export, tests.
+void read_tensor(const Layout& layout, const void* from, std::span<float> row_major);
+void write_tensor(const Layout& layout, void* to, std::span<const float> row_major);
+void read_tensor(const Layout& layout, const void* from, std::span<double> row_major);
+void write_tensor(const Layout& layout, void* to, std::span<const double> row_major);
+
+/// Draws every parameter and state afresh: (seed, parameter index) decide, not layout or device.
+void initialise(const ParameterLayout& layout, Replica& replica, uint64_t seed);
+
+}  // namespace crossbow
