@@ -1,0 +1,104 @@
+#include "data/dataset.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "data/source.h"
+
+namespace crossbow::data {
+namespace {
+
+std::array<const Source*, 5> sources() {
+  return {&digits_source(), &mnist_source(), &cifar10_source(), &cifar100_source(),
+          &imagefolder_source()};
+}
+
+const Source& find_source(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Source* source : sources()) {
+    if (source->entry.name == name) return *source;
+    names.push_back(source->entry.name);
+  }
+  fail_usage("there is no data set '{}'; there are {}", name, fmt::join(names, ", "));
+}
+
+Path default_folder(const std::string& name) {
+  const char* root = std::getenv("CROSSBOW_DATA");
+  return Path(root && *root ? root : "data") / name;
+}
+
+bool is_generated(const Source& source) {
+  return source.entry.source.empty();
+}
+
+bool has_default_folder(const Source& source) {
+  return !is_generated(source) && source.entry.image.rank() > 0;
+}
+
+Path folder_for(const Source& source, std::string_view spec, size_t colon) {
+  const std::string& name = source.entry.name;
+  if (colon == spec.npos) {
+    if (is_generated(source)) return {};
+    if (has_default_folder(source)) return default_folder(name);
+    fail_usage("'{0}' needs a folder, as in {0}:DIR", name);
+  }
+  if (is_generated(source)) fail_usage("'{}' is generated and takes no folder", name);
+  if (colon + 1 == spec.size()) fail_usage("'{}' names no folder after the colon", spec);
+  return Path(spec.substr(colon + 1));
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> open_dataset(std::string_view spec, const OpenOptions& options) {
+  const size_t colon = spec.find(':');
+  const Source& source = find_source(spec.substr(0, colon));
+  const Path folder = folder_for(source, spec, colon);
+  if (!source.found(folder)) {
+    fail("{} does not hold {}: it should have {} ({})", folder.string(), source.entry.name,
+         fmt::join(source.entry.files, ", "), source.entry.source);
+  }
+  return source.open(folder, options);
+}
+
+std::vector<CatalogueEntry> catalogue() {
+  std::vector<CatalogueEntry> entries;
+  for (const Source* source : sources()) {
+    CatalogueEntry entry = source->entry;
+    if (has_default_folder(*source)) entry.folder = default_folder(entry.name).string();
+    entry.found = source->found(entry.folder);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::shared_ptr<const Split> keep_in_memory(std::vector<uint8_t> buffer, size_t offset,
+                                            int64_t image_bytes, std::vector<int32_t> labels) {
+  auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(buffer));
+  const uint8_t* first = owner->data() + offset;
+  return std::make_shared<MemorySplit>(std::move(owner), first, image_bytes, std::move(labels));
+}
+
+std::vector<std::string> numbered_classes(int64_t n) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < n; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+std::shared_ptr<const Dataset> synthetic(const Shape& image, int64_t classes, int64_t count) {
+  std::vector<uint8_t> pixels(static_cast<size_t>(image.elements() * count));
+  Rng rng(0, Purpose::synthetic);
+  for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(rng.next() >> 24);
+  std::vector<int32_t> labels(static_cast<size_t>(count));
+  for (size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
+  }
+  const auto split = keep_in_memory(std::move(pixels), 0, image.elements(), std::move(labels));
+  Info info{"synthetic", image, classes, numbered_classes(classes), {}};
+  return std::make_shared<Dataset>(Dataset{std::move(info), split, split});
+}
+
+}  // namespace crossbow::data

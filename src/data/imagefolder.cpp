@@ -1,0 +1,177 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "data/image.h"
+#include "data/parallel.h"
+#include "data/source.h"
+
+namespace crossbow::data {
+namespace {
+
+constexpr size_t kMaxFile = size_t{256} << 20;
+constexpr int64_t kMaxSide = 4096;
+namespace fs = std::filesystem;
+
+Image read_image(const Path& path) {
+  try {
+    return decode_image(read_file(path, kMaxFile));
+  } catch (const Error& e) {
+    fail("{}: {}", path.string(), e.what());
+  }
+}
+
+/// What lies in a folder, sorted by name so that machines agree; hidden entries are left out.
+std::vector<Path> entries_of(const Path& folder, bool (*wanted)(const fs::directory_entry&)) try {
+  std::vector<Path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().native().front() != '.' && wanted(entry)) {
+      paths.push_back(entry.path());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+} catch (const fs::filesystem_error& e) {
+  fail("cannot read the folder {}: {}", folder.string(), e.code().message());
+}
+
+bool is_folder(const fs::directory_entry& entry) {
+  return entry.is_directory();
+}
+bool is_file(const fs::directory_entry& entry) {
+  return entry.is_regular_file();
+}
+
+Path test_folder(const Path& folder) {
+  return fs::is_directory(folder / "test") ? folder / "test" : folder / "val";
+}
+
+struct Files {
+  std::vector<Path> paths;
+  std::vector<int32_t> labels;
+};
+
+std::vector<std::string> class_names_of(const Path& folder) {
+  std::vector<std::string> names;
+  for (const Path& path : entries_of(folder, is_folder)) names.push_back(path.filename().string());
+  if (names.empty())
+    fail("{} has no folder of a class: put images in {}/CLASS/", folder.string(), folder.string());
+  return names;
+}
+
+Files list_files(const Path& folder, const std::vector<std::string>& classes) {
+  Files files;
+  for (const std::string& name : class_names_of(folder)) {
+    const auto at = std::find(classes.begin(), classes.end(), name);
+    if (at == classes.end()) {
+      fail("{}/{} is of a class that the training set does not have", folder.string(), name);
+    }
+    for (Path& path : entries_of(folder / name, is_file)) {
+      files.paths.push_back(std::move(path));
+      files.labels.push_back(static_cast<int32_t>(at - classes.begin()));
+    }
+  }
+  if (files.paths.empty()) {
+    fail("{0} holds no images: put JPEG or PNG files in {0}/CLASS/", folder.string());
+  }
+  return files;
+}
+
+/// Decodes each image when it is asked for.
+class FileSplit final : public Split {
+ public:
+  FileSplit(Files files, const Shape& image)
+      : Split(std::move(files.labels)), paths_(std::move(files.paths)), image_(image) {}
+
+  const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
+    fit(read_image(paths_[static_cast<size_t>(i)]), image_[1], image_[2], scratch);
+    return scratch;
+  }
+  bool in_memory() const override { return false; }
+
+ private:
+  std::vector<Path> paths_;
+  Shape image_;
+};
+
+std::shared_ptr<const Split> decode_all(const Split& split, const Shape& image,
+                                        const OpenOptions& options, std::string_view what) {
+  const int64_t bytes = image.elements();
+  std::vector<uint8_t> buffer(static_cast<size_t>(split.size() * bytes));
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < split.size(); ++i) labels.push_back(split.label(i));
+  parallel_for(split.size(), options, what,
+               [&](int64_t i) { split.pixels(i, buffer.data() + i * bytes); });
+  return keep_in_memory(std::move(buffer), 0, bytes, std::move(labels));
+}
+
+Shape image_shape(int64_t wanted_side, const Path& first) {
+  if (wanted_side < 0 || wanted_side > kMaxSide) {
+    fail_usage("an image size of {} is not in 1 to {}", wanted_side, kMaxSide);
+  }
+  if (wanted_side > 0) return {3, wanted_side, wanted_side};
+  const Image image = read_image(first);
+  if (std::max(image.height, image.width) > kMaxSide) {
+    fail("{} is {} × {} pixels, which is too large to train on: choose an image size",
+         first.string(), image.width, image.height);
+  }
+  return {3, image.height, image.width};
+}
+
+int64_t default_budget() {
+  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::min(int64_t{4} << 30, memory / 4);
+}
+
+std::shared_ptr<const Dataset> open_imagefolder(const Path& folder, const OpenOptions& options) {
+  const std::vector<std::string> classes = class_names_of(folder / "train");
+  Files train_files = list_files(folder / "train", classes);
+  Files test_files = list_files(test_folder(folder), classes);
+  const Shape image = image_shape(options.image_size, train_files.paths.front());
+
+  std::shared_ptr<const Split> train = std::make_shared<FileSplit>(std::move(train_files), image);
+  std::shared_ptr<const Split> test = std::make_shared<FileSplit>(std::move(test_files), image);
+  const int64_t budget = options.memory_budget > 0 ? options.memory_budget : default_budget();
+  if ((train->size() + test->size()) * image.elements() <= budget) {
+    train = decode_all(*train, image, options, "decoding training images");
+    test = decode_all(*test, image, options, "decoding test images");
+  }
+  Info info{"imagefolder",
+            image,
+            static_cast<int64_t>(classes.size()),
+            classes,
+            {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}}};
+  return std::make_shared<Dataset>(Dataset{std::move(info), std::move(train), std::move(test)});
+}
+
+}  // namespace
+
+Image decode_image(std::span<const uint8_t> file) {
+  const auto begins_with = [&](std::string_view magic) {
+    return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+  };
+  if (begins_with("\xFF\xD8\xFF")) return decode_jpeg(file);
+  if (begins_with("\x89PNG\r\n\x1A\n")) return decode_png(file);
+  fail("this is neither a JPEG nor a PNG: convert it or take it away");
+}
+
+const Source& imagefolder_source() {
+  static const Source source{{"imagefolder",
+                              "pictures of your own, a folder for each class",
+                              {},
+                              0,
+                              0,
+                              0,
+                              "JPEG or PNG files of your own",
+                              {"train/CLASS/*", "test/CLASS/*"}},
+                             open_imagefolder,
+                             [](const Path& folder) {
+                               return fs::is_directory(folder / "train") &&
+                                      fs::is_directory(test_folder(folder));
+                             }};
+  return source;
+}
+
+}  // namespace crossbow::data

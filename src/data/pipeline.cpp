@@ -1,0 +1,253 @@
+#include "data/pipeline.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace crossbow::data {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+size_t round_to_page(size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+/// Learners come first: preparing input must not take a core from them while batches are at hand.
+void lower_priority_of_this_thread() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
+}
+
+std::vector<std::array<float, 256>> normalisation_table(int64_t channels, const Normalisation& n) {
+  std::vector<std::array<float, 256>> table(static_cast<size_t>(channels));
+  for (size_t c = 0; c < table.size(); ++c) {
+    for (int v = 0; v < 256; ++v) {
+      table[c][v] = static_cast<float>((v / 255.0 - n.mean[c]) / n.std[c]);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+void Pipeline::FreeBuffer::operator()(std::byte* p) const {
+  ::operator delete(p, std::align_val_t(kPage));
+}
+
+Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
+                   const PipelineOptions& options)
+    : image_(dataset.info.image),
+      split_(std::move(split)),
+      options_(options),
+      batches_(options.batch < 1 ? 0 : (split_->size() + options.batch - 1) / options.batch),
+      normalised_(normalisation_table(image_[0],
+                                      options.normalisation.value_or(dataset.info.normalisation))) {
+  if (options.batch < 1) fail_usage("a batch holds at least 1 image, not {}", options.batch);
+  if (split_->size() > std::numeric_limits<uint32_t>::max()) {
+    fail("{} holds more images than can be put in order", dataset.info.name);
+  }
+  // Little batches need more of them ahead, so that a thread is woken for many at a time.
+  allocate_slots(options.depth > 0 ? options.depth
+                                   : std::clamp<int64_t>(128 / options.batch, 4, 64));
+  order_.resize(static_cast<size_t>(split_->size()));
+  for (int t = 0; t < std::max(1, options.threads); ++t) {
+    threads_.emplace_back([this] { work(); });
+  }
+}
+
+Pipeline::~Pipeline() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  can_fill_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Pipeline::allocate_slots(int64_t depth) {
+  const auto batch = static_cast<size_t>(options_.batch);
+  const size_t images = round_to_page(batch * image_.elements() * sizeof(float));
+  const size_t labels = round_to_page(batch * sizeof(int32_t));
+  const size_t count = static_cast<size_t>(depth);
+  memory_.reset(
+      static_cast<std::byte*>(::operator new(count*(images + labels), std::align_val_t(kPage))));
+  slots_.resize(count);
+  std::byte* p = memory_.get();
+  for (Slot& slot : slots_) {
+    slot.images = reinterpret_cast<float*>(p);
+    slot.labels = reinterpret_cast<int32_t*>(p + images);
+    slot.batch.images = slot.images;
+    slot.batch.labels = slot.labels;
+    p += images + labels;
+  }
+}
+
+void Pipeline::start(int64_t epoch, int64_t first_batch) {
+  std::unique_lock lock(mutex_);
+  if (held_ > 0) fail("an epoch begins only when all batches of the last are released");
+  if (first_batch < 0 || first_batch > batches_) {
+    fail("an epoch of {} batches cannot begin at batch {}", batches_, first_batch);
+  }
+  end_ = next_;
+  made_.wait(lock, [this] { return filling_ == 0; });
+
+  for (Slot& slot : slots_) {
+    slot.state = State::free;
+    slot.error = nullptr;
+  }
+  free_ = static_cast<int>(slots_.size());
+  epoch_ = epoch;
+  shuffle();
+  next_ = first_batch;
+  end_ = batches_;
+  waited_seconds_ = 0;
+  can_fill_.notify_all();
+}
+
+/// Fisher-Yates, from the identity, so that an epoch's order does not depend on the one before.
+void Pipeline::shuffle() {
+  std::iota(order_.begin(), order_.end(), 0);
+  if (!options_.shuffle) return;
+  Rng rng(options_.seed, Purpose::shuffle, static_cast<uint32_t>(epoch_));
+  for (size_t n = order_.size(); n > 1; --n) {
+    std::swap(order_[n - 1], order_[rng.below(static_cast<uint32_t>(n))]);
+  }
+}
+
+const Batch& Pipeline::acquire(int64_t index) {
+  std::unique_lock lock(mutex_);
+  if (index < 0 || index >= end_) fail("there is no batch {} in an epoch of {}", index, end_);
+  Slot* slot = find(State::ready, index);
+  if (!slot) {
+    const auto begin = std::chrono::steady_clock::now();
+    ++waiting_;
+    can_fill_.notify_all();
+    made_.wait(lock, [&] {
+      slot = find(State::ready, index);
+      return slot || (index < next_ && !find(State::filling, index));
+    });
+    --waiting_;
+    waited_seconds_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (!slot) fail("batch {} was served before, or the epoch began after it", index);
+  }
+  ++held_;
+  slot->state = State::held;
+  if (!slot->error) return slot->batch;
+
+  const std::exception_ptr error = std::exchange(slot->error, nullptr);
+  lock.unlock();
+  release(slot->batch);
+  std::rethrow_exception(error);
+}
+
+void Pipeline::release(const Batch& batch) {
+  bool wake;
+  {
+    const std::lock_guard lock(mutex_);
+    find(State::held, batch.index)->state = State::free;
+    --held_;
+    ++free_;
+    wake = may_fill();
+  }
+  if (wake) can_fill_.notify_all();
+}
+
+double Pipeline::waited_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return waited_seconds_;
+}
+
+Pipeline::Slot* Pipeline::find(State state, int64_t index) {
+  for (Slot& slot : slots_) {
+    if (slot.state == state && slot.batch.index == index) return &slot;
+  }
+  return nullptr;
+}
+
+/// A thread sleeps until half of the buffers are free, unless a learner waits: then it works on a
+/// row of batches, and few batches cost a wake-up.
+bool Pipeline::may_fill() const {
+  return next_ < end_ && free_ > 0 &&
+         (2 * free_ >= static_cast<int>(slots_.size()) || waiting_ > 0);
+}
+
+void Pipeline::work() {
+  lower_priority_of_this_thread();
+  std::vector<uint8_t> scratch(split_->in_memory() ? 0 : static_cast<size_t>(image_.elements()));
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    can_fill_.wait(lock, [this] { return stop_ || may_fill(); });
+    while (!stop_ && next_ < end_ && free_ > 0) {
+      Slot& slot = *std::find_if(slots_.begin(), slots_.end(),
+                                 [](const Slot& s) { return s.state == State::free; });
+      slot.state = State::filling;
+      slot.batch.index = next_++;
+      --free_;
+      ++filling_;
+      lock.unlock();
+      fill(slot, scratch.data());
+      lock.lock();
+      slot.state = State::ready;
+      --filling_;
+      made_.notify_all();
+    }
+    if (stop_) return;
+  }
+}
+
+void Pipeline::fill(Slot& slot, uint8_t* scratch) {
+  const int64_t first = slot.batch.index * options_.batch;
+  slot.batch.rows = std::min(options_.batch, split_->size() - first);
+  try {
+    for (int64_t row = 0; row < slot.batch.rows; ++row) {
+      const int64_t sample = order_[static_cast<size_t>(first + row)];
+      slot.labels[row] = split_->label(sample);
+      write_image(split_->pixels(sample, scratch), sample, slot.images + row * image_.elements());
+    }
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+}
+
+/// The normalising table is exact and the same on every machine; a multiply-add need not be.
+void Pipeline::write_image(const uint8_t* pixels, int64_t sample, float* out) const {
+  const int64_t height = image_[1], width = image_[2];
+  Rng rng(options_.seed, Purpose::augment, static_cast<uint32_t>(epoch_),
+          static_cast<uint64_t>(sample));
+  const auto draw_shift = [&]() -> int64_t {
+    const int pad = options_.augment.pad;
+    return pad > 0 ? int64_t{rng.below(2 * static_cast<uint32_t>(pad) + 1)} - pad : 0;
+  };
+  const int64_t down = draw_shift(), right = draw_shift();
+  const bool mirror = options_.augment.mirror && rng.below(2) == 1;
+  const int64_t begin = std::clamp<int64_t>(-right, 0, width);
+  const int64_t end = std::clamp<int64_t>(width - right, begin, width);
+  for (int64_t c = 0; c < image_[0]; ++c) {
+    const std::array<float, 256>& table = normalised_[static_cast<size_t>(c)];
+    for (int64_t y = 0; y < height; ++y, out += width) {
+      const int64_t from = y + down;
+      if (from < 0 || from >= height) {
+        std::fill_n(out, width, 0.0f);
+        continue;
+      }
+      const uint8_t* in = pixels + (c * height + from) * width + right;
+      std::fill_n(out, begin, 0.0f);
+      for (int64_t x = begin; x < end; ++x) out[x] = table[in[x]];
+      std::fill(out + end, out + width, 0.0f);
+      if (mirror) std::reverse(out, out + width);
+    }
+  }
+}
+
+}  // namespace crossbow::data

@@ -1,0 +1,115 @@
+// Batches ready to train on: reads, augments and normalises ahead of the learners, on threads of
+// its own, into recycled buffers.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace crossbow::data {
+
+/// Random changes to each training image, drawn from (seed, epoch, sample).
+struct Augment {
+  /// The image is surrounded by so many pixels of normalised value 0, and a window of its own size
+  /// is cut out at random.
+  int pad = 0;
+  /// Half of the images are flipped left to right.
+  bool mirror = false;
+};
+
+struct Batch {
+  int64_t index = 0;                // within the epoch
+  int64_t rows = 0;                 // samples; less than the batch size in the last batch only
+  const float* images = nullptr;    // rows × C × H × W, normalised; page-aligned
+  const int32_t* labels = nullptr;  // rows
+};
+
+struct PipelineOptions {
+  int64_t batch = 16;
+  bool shuffle = false;  // a new order each epoch, from the seed
+  Augment augment;
+  std::optional<Normalisation> normalisation;  // else the set's own
+  uint64_t seed = 0;
+  int threads = 1;
+  /// Number of buffers: batches made ready plus batches in use. It must exceed the number of
+  /// batches that learners hold at a time; 0 chooses by the size of a batch.
+  int depth = 0;
+};
+
+/// Serves each epoch's batches in the order of their indices. Every sample comes once an epoch, and
+/// what a batch holds depends on the options, the epoch and its index only, not on the number of
+/// threads or the time of arrival. After construction nothing is allocated.
+///
+/// Threads: any number of learners may acquire and release at a time, each index once an epoch, in
+/// about ascending order; `start` and the destructor belong to one thread, while no batch is held.
+class Pipeline {
+ public:
+  Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
+           const PipelineOptions& options);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+
+  int64_t samples() const { return split_->size(); }
+  /// Batches in an epoch: samples / batch, rounded up.
+  int64_t batches() const { return batches_; }
+
+  /// Begins an epoch at batch `first_batch` (in [0, batches()]), dropping what was under way.
+  void start(int64_t epoch, int64_t first_batch = 0);
+  /// Blocks until batch `index` is ready; it stays valid until released. Rethrows what went wrong
+  /// in making it (the later ones can still be had).
+  const Batch& acquire(int64_t index);
+  void release(const Batch& batch);
+
+  /// Seconds that callers have spent blocked in `acquire` since `start`, summed over them.
+  double waited_seconds() const;
+
+ private:
+  enum class State { free, filling, ready, held };
+  struct Slot {
+    Batch batch;
+    State state = State::free;
+    float* images = nullptr;
+    int32_t* labels = nullptr;
+    std::exception_ptr error;
+  };
+  struct FreeBuffer {
+    void operator()(std::byte* p) const;
+  };
+
+  void allocate_slots(int64_t depth);
+  void shuffle();
+  void work();
+  bool may_fill() const;
+  void fill(Slot& slot, uint8_t* scratch);
+  void write_image(const uint8_t* pixels, int64_t sample, float* out) const;
+  Slot* find(State state, int64_t index);
+
+  const Shape image_;
+  const std::shared_ptr<const Split> split_;
+  const PipelineOptions options_;
+  const int64_t batches_;
+  std::vector<std::array<float, 256>> normalised_;  // by channel and pixel value
+  std::unique_ptr<std::byte, FreeBuffer> memory_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable can_fill_, made_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> order_;  // read without the lock while some slot is filling
+  int64_t epoch_ = 0;
+  int64_t next_ = 0, end_ = 0;  // batches yet to fill
+  int free_ = 0, filling_ = 0, held_ = 0, waiting_ = 0;
+  double waited_seconds_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace crossbow::data

@@ -1,0 +1,55 @@
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "data/source.h"
+
+namespace crossbow::data {
+
+Path find_file(const Path& folder, const std::string& name) {
+  std::error_code ignored;
+  for (const char* suffix : {"", ".gz"}) {
+    Path path = folder / (name + suffix);
+    if (std::filesystem::is_regular_file(path, ignored)) return path;
+  }
+  return {};
+}
+
+bool has_files(const Path& folder, const std::vector<std::string>& names) {
+  return std::all_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return !find_file(folder, name).empty(); });
+}
+
+std::vector<uint8_t> read_file(const Path& path, size_t limit) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rbe"), gzclose);
+  if (!file) fail("cannot open {}: {}", path.string(), std::strerror(errno));
+  gzbuffer(file.get(), 1 << 14);
+
+  // Room for the file as it is, and one byte more so that its end shows without growing.
+  std::error_code ignored;
+  const uintmax_t packed = std::filesystem::file_size(path, ignored);
+  std::vector<uint8_t> bytes(std::min<uintmax_t>(ignored ? 0 : packed, limit) + 1);
+  for (size_t size = 0;;) {
+    const size_t room = std::min<size_t>(bytes.size() - size, 1 << 30);
+    const int n = gzread(file.get(), bytes.data() + size, static_cast<unsigned>(room));
+    if (n > 0) size += static_cast<size_t>(n);
+    int error = Z_OK;
+    const char* why = gzerror(file.get(), &error);
+    if (error == Z_BUF_ERROR) fail("{} is cut short: get it again", path.string());
+    if (n < 0 || error != Z_OK) {
+      fail("cannot read {}: {}", path.string(),
+           error == Z_ERRNO ? std::strerror(errno) : why + std::strlen(path.c_str()) + 2);
+    }
+    if (size > limit) fail("{} unpacks to more than {} bytes", path.string(), limit);
+    if (n == 0) {
+      bytes.resize(size);
+      return bytes;
+    }
+    if (size == bytes.size()) bytes.resize(std::min(2 * size, limit + 1));
+  }
+}
+
+}  // namespace crossbow::data

@@ -1,0 +1,65 @@
+// Inside the data room: what each kind of set provides, and what they share.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace crossbow::data {
+
+using Path = std::filesystem::path;
+using Bytes = std::span<const uint8_t>;
+
+/// A kind of set: what `crossbow data` says about it (`folder` and `found` are filled in later),
+/// and how to open it from a folder, which is empty for a set that needs none.
+struct Source {
+  CatalogueEntry entry;
+  std::shared_ptr<const Dataset> (*open)(const Path& folder, const OpenOptions& options);
+  /// Whether the set's files are in `folder`.
+  bool (*found)(const Path& folder);
+};
+
+const Source& digits_source();
+const Source& mnist_source();
+const Source& cifar10_source();
+const Source& cifar100_source();
+const Source& imagefolder_source();
+
+/// A split kept in memory: CHW images in a row. `owner` keeps them alive.
+class MemorySplit final : public Split {
+ public:
+  MemorySplit(std::shared_ptr<const void> owner, const uint8_t* first, int64_t image_bytes,
+              std::vector<int32_t> labels)
+      : Split(std::move(labels)),
+        owner_(std::move(owner)),
+        first_(first),
+        image_bytes_(image_bytes) {}
+
+  const uint8_t* pixels(int64_t i, uint8_t*) const override { return first_ + i * image_bytes_; }
+  bool in_memory() const override { return true; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  const uint8_t* first_;
+  int64_t image_bytes_;
+};
+
+/// Takes a buffer whose images begin at `offset`, which spares parsers a copy.
+std::shared_ptr<const Split> keep_in_memory(std::vector<uint8_t> buffer, size_t offset,
+                                            int64_t image_bytes, std::vector<int32_t> labels);
+
+/// "0", "1", …
+std::vector<std::string> numbered_classes(int64_t n);
+
+/// The whole of a file, unpacked if it is gzipped. Throws Error if it cannot be read, is damaged,
+/// or is longer than `limit` bytes (so that a small gzip file cannot fill the memory).
+std::vector<uint8_t> read_file(const Path& path, size_t limit);
+
+/// `folder`/`name`, or else `folder`/`name`.gz, whichever exists; an empty path if neither does.
+Path find_file(const Path& folder, const std::string& name);
+bool has_files(const Path& folder, const std::vector<std::string>& names);
+
+}  // namespace crossbow::data
