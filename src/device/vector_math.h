@@ -31,7 +31,12 @@ class VectorMath {
   virtual double squared_norm(const void* x, int64_t n) const = 0;
 };
 
-/// "cpu" (f32) or "ref" (f32, f64).
+/// "cpu" (f32) or "ref" (f32, f64). Throws Error if there is none.
 const VectorMath& vector_math(std::string_view device, DType dtype);
+
+/// `const RegisterVectorMath k{"ref", DType::f64, math};`, where `math` is a static object.
+struct RegisterVectorMath {
+  RegisterVectorMath(std::string_view device, DType dtype, const VectorMath& math);
+};
 
 }  // namespace crossbow

@@ -1,0 +1,46 @@
+#include "kernels/ref/ref.h"
+
+namespace crossbow::ref {
+namespace {
+
+template <typename T>
+void activation(const Run& run) {
+  const T* x = run.in<T>(0);
+  T* y = run.out<T>();
+  const Activation kind = run.attrs<ActivationAttributes>().activation;
+  for (int64_t i = 0; i < run.out_shape().elements(); ++i) y[i] = activate(kind, x[i]);
+}
+
+/// The derivative at the point whose activation is y.
+template <typename T>
+T derivative(Activation activation, T y) {
+  switch (activation) {
+    case Activation::none:
+      return 1;
+    case Activation::relu:
+      return y > 0 ? 1 : 0;
+    case Activation::sigmoid:
+      return y * (1 - y);
+    case Activation::tanh:
+      return 1 - y * y;
+  }
+  return 1;
+}
+
+template <typename T>
+void activation_grad(const Run& run) {
+  const T* dy = run.in<T>(0);
+  const T* y = run.in<T>(1);
+  T* dx = run.out<T>();
+  const Activation kind = run.attrs<ActivationAttributes>().activation;
+  for (int64_t i = 0; i < run.out_shape().elements(); ++i) dx[i] = dy[i] * derivative(kind, y[i]);
+}
+
+const RegisterKernel kRelu{"ref", "relu", prepare<activation<float>, activation<double>>};
+const RegisterKernel kSigmoid{"ref", "sigmoid", prepare<activation<float>, activation<double>>};
+const RegisterKernel kTanh{"ref", "tanh", prepare<activation<float>, activation<double>>};
+const RegisterKernel kGrad{"ref", "activation_grad",
+                           prepare<activation_grad<float>, activation_grad<double>>};
+
+}  // namespace
+}  // namespace crossbow::ref

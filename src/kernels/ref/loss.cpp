@@ -1,0 +1,130 @@
+#include "ops/loss.h"
+
+#include "kernels/ref/ref.h"
+
+namespace crossbow::ref {
+namespace {
+
+/// What a class should get: (1 − s)·onehot + s / classes.
+template <typename T>
+T target(int64_t c, int32_t label, T smoothing, int64_t classes) {
+  return (c == label ? 1 - smoothing : 0) + smoothing / static_cast<T>(classes);
+}
+
+template <typename T>
+void softmax_cross_entropy(const Run& run) {
+  const T smoothing = run.attrs<CrossEntropyAttributes>().label_smoothing;
+  const int32_t* labels = run.in<int32_t>(1);
+  const int64_t rows = run.in_shape(0)[0], classes = run.in_shape(0)[1];
+  T loss = 0;
+  for (int64_t n = 0; n < rows; ++n) {
+    const T* logits = run.in<T>(0) + n * classes;
+    T* probabilities = run.out<T>(1) + n * classes;
+    const T largest = *std::max_element(logits, logits + classes);
+    T sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(logits[c] - largest);
+    for (int64_t c = 0; c < classes; ++c) {
+      const T log_probability = logits[c] - largest - std::log(sum);
+      loss -= target(c, labels[n], smoothing, classes) * log_probability;
+      probabilities[c] = std::exp(log_probability);
+    }
+  }
+  *run.out<T>(0) = loss / static_cast<T>(rows);
+}
+
+template <typename T>
+void softmax_cross_entropy_grad(const Run& run) {
+  const T smoothing = run.attrs<CrossEntropyAttributes>().label_smoothing;
+  const T g = *run.in<T>(0);
+  const T* probabilities = run.in<T>(1);
+  const int32_t* labels = run.in<int32_t>(2);
+  T* dx = run.out<T>();
+  const int64_t rows = run.out_shape()[0], classes = run.out_shape()[1];
+  for (int64_t n = 0, i = 0; n < rows; ++n) {
+    for (int64_t c = 0; c < classes; ++c, ++i) {
+      dx[i] =
+          g * (probabilities[i] - target(c, labels[n], smoothing, classes)) / static_cast<T>(rows);
+    }
+  }
+}
+
+template <typename T>
+void sigmoid_cross_entropy(const Run& run) {
+  const T* x = run.in<T>(0);
+  const T* targets = run.in<T>(1);
+  const int64_t count = run.in_shape(0).elements();
+  T loss = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    loss += std::max(x[i], T{0}) - x[i] * targets[i] + std::log1p(std::exp(-std::abs(x[i])));
+  }
+  *run.out<T>() = loss / static_cast<T>(count);
+}
+
+template <typename T>
+void sigmoid_cross_entropy_grad(const Run& run) {
+  const T g = *run.in<T>(0);
+  const T* x = run.in<T>(1);
+  const T* targets = run.in<T>(2);
+  T* dx = run.out<T>();
+  const int64_t count = run.out_shape().elements();
+  for (int64_t i = 0; i < count; ++i) {
+    dx[i] = g * (activate(Activation::sigmoid, x[i]) - targets[i]) / static_cast<T>(count);
+  }
+}
+
+template <typename T>
+void mean_squared_error(const Run& run) {
+  const T* x = run.in<T>(0);
+  const T* targets = run.in<T>(1);
+  const int64_t count = run.in_shape(0).elements();
+  T loss = 0;
+  for (int64_t i = 0; i < count; ++i) loss += (x[i] - targets[i]) * (x[i] - targets[i]);
+  *run.out<T>() = loss / static_cast<T>(count);
+}
+
+template <typename T>
+void mean_squared_error_grad(const Run& run) {
+  const T g = *run.in<T>(0);
+  const T* x = run.in<T>(1);
+  const T* targets = run.in<T>(2);
+  T* dx = run.out<T>();
+  const int64_t count = run.out_shape().elements();
+  for (int64_t i = 0; i < count; ++i) dx[i] = g * 2 * (x[i] - targets[i]) / static_cast<T>(count);
+}
+
+template <typename T>
+void accuracy(const Run& run) {
+  const int32_t* labels = run.in<int32_t>(1);
+  const int64_t rows = run.in_shape(0)[0], classes = run.in_shape(0)[1];
+  int64_t correct = 0;
+  for (int64_t n = 0; n < rows; ++n) {
+    const T* logits = run.in<T>(0) + n * classes;
+    const int64_t label = labels[n];
+    int64_t larger = 0;
+    for (int64_t c = 0; c < classes; ++c) {
+      larger += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+    }
+    correct += larger < run.attrs<AccuracyAttributes>().top_k;
+  }
+  *run.out<T>() = static_cast<T>(correct) / static_cast<T>(rows);
+}
+
+const RegisterKernel kSoftmax{"ref", "softmax_cross_entropy",
+                              prepare<softmax_cross_entropy<float>, softmax_cross_entropy<double>>};
+const RegisterKernel kSoftmaxGrad{
+    "ref", "softmax_cross_entropy_grad",
+    prepare<softmax_cross_entropy_grad<float>, softmax_cross_entropy_grad<double>>};
+const RegisterKernel kSigmoid{"ref", "sigmoid_cross_entropy",
+                              prepare<sigmoid_cross_entropy<float>, sigmoid_cross_entropy<double>>};
+const RegisterKernel kSigmoidGrad{
+    "ref", "sigmoid_cross_entropy_grad",
+    prepare<sigmoid_cross_entropy_grad<float>, sigmoid_cross_entropy_grad<double>>};
+const RegisterKernel kSquared{"ref", "mean_squared_error",
+                              prepare<mean_squared_error<float>, mean_squared_error<double>>};
+const RegisterKernel kSquaredGrad{
+    "ref", "mean_squared_error_grad",
+    prepare<mean_squared_error_grad<float>, mean_squared_error_grad<double>>};
+const RegisterKernel kAccuracy{"ref", "accuracy", prepare<accuracy<float>, accuracy<double>>};
+
+}  // namespace
+}  // namespace crossbow::ref
