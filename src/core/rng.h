@@ -29,9 +29,14 @@ inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint
 class Rng {
  public:
   Rng(uint64_t seed, Purpose purpose, uint32_t major = 0, uint64_t minor = 0)
-      : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32) ^
-                                              (static_cast<uint32_t>(purpose) * 0x85EBCA6Bu)},
+      : key_(key(seed, purpose)),
         counter_{0, major, static_cast<uint32_t>(minor), static_cast<uint32_t>(minor >> 32)} {}
+
+  /// The Philox key of all streams of that seed and purpose.
+  static std::array<uint32_t, 2> key(uint64_t seed, Purpose purpose) {
+    return {static_cast<uint32_t>(seed),
+            static_cast<uint32_t>(seed >> 32) ^ (static_cast<uint32_t>(purpose) * 0x85EBCA6Bu)};
+  }
 
   uint32_t next() {
     if (left_ == 0) {

@@ -17,7 +17,7 @@ Tensor Graph::append(const Op& op, std::vector<Value> inputs,
                      std::shared_ptr<const Attributes> attributes, std::string name) {
   Node node;
   node.op = &op;
-  node.name = unique_name(scope_ + (name.empty() ? std::string(op.name) : name));
+  node.name = scope_ + free_name(name.empty() ? std::string(op.name) : name);
   node.inputs = std::move(inputs);
   node.attributes = std::move(attributes);
   try {
@@ -25,13 +25,17 @@ Tensor Graph::append(const Op& op, std::vector<Value> inputs,
   } catch (const Error& e) {
     throw Error(fmt::format("layer {}: {}", node.name, e.what()));
   }
+  used_names_.insert(node.name);
   nodes_.push_back(std::move(node));
   return {this, {static_cast<int32_t>(nodes_.size()) - 1, 0}};
 }
 
-std::string Graph::unique_name(std::string name) {
-  const int count = used_names_[name]++;
-  return count == 0 ? name : unique_name(fmt::format("{}_{}", name, count));
+std::string Graph::free_name(const std::string& name) const {
+  std::string candidate = name;
+  for (int i = 1; used_names_.count(scope_ + candidate); ++i) {
+    candidate = fmt::format("{}_{}", name, i);
+  }
+  return candidate;
 }
 
 Value Graph::output(const std::string& name) const {

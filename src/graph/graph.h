@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,8 @@ struct Tensor {
   explicit operator bool() const { return static_cast<bool>(value); }
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
+  /// Another output of the same node.
+  Tensor output(int i) const { return {graph, {value.node, i}}; }
 };
 
 class Graph {
@@ -104,8 +107,9 @@ class Graph {
 
   /// Ids of the nodes of that op, in order.
   std::vector<int32_t> find(std::string_view op_name) const;
-  /// `name`, or with a number behind it if a node has that name already; the result is taken.
-  std::string unique_name(std::string name);
+  /// What append would call a node of that name in the current scope (which is left out of the
+  /// result): `name`, or with a number behind it if there is such a node already.
+  std::string free_name(const std::string& name) const;
 
   /// How many times each node's outputs are used, the named outputs included.
   std::vector<int> use_counts() const;
@@ -114,7 +118,7 @@ class Graph {
   std::string name_, scope_;
   std::vector<Node> nodes_;
   std::map<std::string, Value> outputs_;
-  std::map<std::string, int> used_names_;
+  std::set<std::string> used_names_;
 };
 
 inline const TensorType& Tensor::type() const {

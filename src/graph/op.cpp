@@ -58,6 +58,10 @@ Tensor CaseBuilder::labels(int64_t n, int64_t) {
   return crossbow::input(graph_, {n}, 1, DType::i32, "labels");
 }
 
+Tensor CaseBuilder::targets(Shape shape) {
+  return crossbow::input(graph_, shape, 1, DType::f32, "targets");
+}
+
 Tensor CaseBuilder::state(Shape shape, float value) {
   return crossbow::state(graph_, shape, value, "state");
 }

@@ -49,6 +49,8 @@ class CaseBuilder {
   Tensor input(Shape shape, float low = -1, float high = 1);
   /// Random class labels, int32 [n].
   Tensor labels(int64_t n, int64_t classes);
+  /// What a loss compares with, fed by the step (slot 1): random values in [0, 1).
+  Tensor targets(Shape shape);
   /// Running statistics and the like: not differentiated.
   Tensor state(Shape shape, float value);
 
@@ -59,6 +61,8 @@ class CaseBuilder {
 struct Case {
   std::string name;
   std::function<Tensor(CaseBuilder&)> build;  // returns the op's output to check
+  bool small = true;           // few enough elements for finite differences
+  bool differentiable = true;  // false: only the forward value can be checked
 };
 
 struct Op {

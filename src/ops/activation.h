@@ -10,15 +10,16 @@ namespace crossbow {
 enum class Activation { none, relu, sigmoid, tanh };
 std::string_view name_of(Activation a);
 
+/// Of all four ops; the three forward ones carry their own activation.
 struct ActivationAttributes : Attributes {
   Activation activation = Activation::none;
 };
 
-Tensor relu(Tensor x);
-Tensor sigmoid(Tensor x);
-Tensor tanh(Tensor x);
+Tensor relu(Tensor x, std::string name = {});
+Tensor sigmoid(Tensor x, std::string name = {});
+Tensor tanh(Tensor x, std::string name = {});
 /// dx from dy and the activation's *output* y, from which all three derivatives follow:
 /// relu y > 0, sigmoid y(1 − y), tanh 1 − y².
-Tensor activation_grad(Tensor dy, Tensor y, Activation activation);
+Tensor activation_grad(Tensor dy, Tensor y, Activation activation, std::string name = {});
 
 }  // namespace crossbow

@@ -23,10 +23,11 @@ Tensor batch_norm(Tensor x, Tensor scale, Tensor shift, Tensor running_mean,
                   std::string name = {});
 
 // The gradient's op: batch_norm_grad(dy, x, scale, shift, mean, inverse_std, y) -> dx, dscale,
-// dshift and, with a residual, its gradient dy·[y > 0] (or dy) as fourth output. y is absent unless
-// there are both a residual and a ReLU; without a residual the mask follows from x.
+// dshift and, with both a residual and a ReLU, the residual's gradient dy·[y > 0] as fourth output.
+// Only then is y present; without a residual the ReLU's mask follows from x, and without a ReLU the
+// residual's gradient is dy itself.
 struct BatchNormGradAttributes : BatchNormAttributes {
-  bool residual = false;
+  bool residual = false;  // there is a fourth output
 };
 
 }  // namespace crossbow

@@ -1,6 +1,8 @@
 // Dropout, Srivastava et al. 2014, scaled in training.
 #pragma once
 
+#include <array>
+
 #include "graph/graph.h"
 
 namespace crossbow {
@@ -16,7 +18,8 @@ Tensor dropout(Tensor x, float probability, std::string name = {});
 // The gradient's op: dropout_grad(dy, mask) -> dx.
 
 /// The random 32 bits of four neighbouring elements 4·quad … 4·quad+3 of a row: a function of the
-/// step's seed, epoch and sample position, the layer and the element alone.
+/// step's seed, epoch and sample position (row r's is Step::first_sample + r; below 2^48), the
+/// layer (below 2^16) and the element alone.
 struct DropoutKey {
   uint64_t seed;
   uint32_t epoch;

@@ -1,0 +1,230 @@
+#include "ops/conv2d.h"
+
+#include "core/error.h"
+#include "graph/op.h"
+#include "ops/expect.h"
+
+namespace crossbow {
+namespace {
+
+int64_t output_size(int64_t size, int64_t kernel, const Conv2dAttributes& a) {
+  const int64_t span = size + 2 * a.padding - a.dilation * (kernel - 1) - 1;
+  return span < 0 ? 0 : span / a.stride + 1;
+}
+
+void expect_options(const Conv2dAttributes& a) {
+  if (a.stride < 1 || a.padding < 0 || a.dilation < 1 || a.groups < 1) {
+    fail("stride {}, dilation {} and groups {} must be at least 1 and padding {} at least 0",
+         a.stride, a.dilation, a.groups, a.padding);
+  }
+}
+
+std::vector<TensorType> infer(const Node& node, std::span<const TensorType> in) {
+  const auto& a = node.attrs<Conv2dAttributes>();
+  expect_options(a);
+  expect_rank(in[0], 4, "x", "[N, C, H, W]");
+  expect_rank(in[1], 4, "conv2d weights", "[outputs, C / groups, KH, KW]");
+  const Shape &x = in[0].shape, &w = in[1].shape;
+  if (x[1] != w[1] * a.groups) {
+    fail("conv2d weights {} in {} group{} need {} input channels, but x {} has {}", w.str(),
+         a.groups, a.groups == 1 ? "" : "s", w[1] * a.groups, x.str(), x[1]);
+  }
+  if (w[0] % a.groups != 0) {
+    fail("conv2d weights {} have {} outputs, which {} groups do not divide", w.str(), w[0],
+         a.groups);
+  }
+  if (node.has_input(2)) {
+    expect_vector(in[2], w[0], "bias", fmt::format("output of the weights {}", w.str()));
+  }
+  const Shape y{x[0], w[0], output_size(x[2], w[2], a), output_size(x[3], w[3], a)};
+  if (y[2] < 1 || y[3] < 1) {
+    fail("conv2d weights {} with dilation {} are larger than x {} with padding {}", w.str(),
+         a.dilation, x.str(), a.padding);
+  }
+  return {{y}};
+}
+
+// What is computed (x or the weights) is an attribute, for several sizes give the same dy.
+std::vector<TensorType> infer_grad_input(const Node& node, std::span<const TensorType>) {
+  return {{node.attrs<Conv2dGradAttributes>().shape}};
+}
+
+std::vector<TensorType> infer_grad_weights(const Node& node, std::span<const TensorType>) {
+  const auto& a = node.attrs<Conv2dGradAttributes>();
+  std::vector<TensorType> outputs = {{a.shape}};
+  if (a.with_bias) outputs.push_back({Shape{a.shape[0]}});
+  return outputs;
+}
+
+/// Every element of y (or dy) meets every weight of its output channel once.
+double products(const Shape& y, const Shape& weights) {
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(weights.elements_from(1));
+}
+
+double flops(const Node& node, std::span<const TensorType> in) {
+  return products(node.outputs[0].shape, in[1].shape);
+}
+double flops_grad_input(const Node&, std::span<const TensorType> in) {
+  return products(in[0].shape, in[1].shape);
+}
+double flops_grad_weights(const Node& node, std::span<const TensorType> in) {
+  return products(in[1].shape, node.outputs[0].shape);
+}
+
+std::vector<Case> cases();
+void gradient(GradientContext& c);
+
+const Op& kConv2d = register_op(
+    {.name = "conv2d", .infer = infer, .gradient = gradient, .flops = flops, .cases = cases});
+const Op& kGradInput = register_op(
+    {.name = "conv2d_grad_input", .infer = infer_grad_input, .flops = flops_grad_input});
+const Op& kGradWeights = register_op(
+    {.name = "conv2d_grad_weights", .infer = infer_grad_weights, .flops = flops_grad_weights});
+
+void gradient(GradientContext& c) {
+  const Node& node = c.node();
+  Conv2dGradAttributes a;
+  static_cast<Conv2dAttributes&>(a) = node.attrs<Conv2dAttributes>();
+  const Tensor x = c.input(0), weights = c.input(1), dy = c.output_gradient();
+  a.with_bias = node.has_input(2) && c.wanted(2);
+  if (c.wanted(1) || a.with_bias) {
+    a.shape = weights.shape();
+    const Tensor dw =
+        c.graph().append(kGradWeights, {x.value, dy.value},
+                         std::make_shared<Conv2dGradAttributes>(a), node.name + ".grad_weights");
+    c.set(1, dw);
+    if (a.with_bias) c.set(2, dw.output(1));
+  }
+  if (c.wanted(0)) {
+    a.shape = x.shape();
+    a.with_bias = false;
+    c.set(0,
+          c.graph().append(kGradInput, {dy.value, weights.value},
+                           std::make_shared<Conv2dGradAttributes>(a), node.name + ".grad_input"));
+  }
+}
+
+struct Sample {
+  const char* name;
+  Shape x, weights;
+  bool bias = false;
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool small = true;
+};
+
+Case make_case(const Sample& s) {
+  const auto build = [s](CaseBuilder& b) {
+    Conv2dAttributes a;
+    a.stride = s.stride;
+    a.padding = s.padding;
+    a.dilation = s.dilation;
+    a.groups = s.groups;
+    const Tensor x = b.input(s.x), weights = b.input(s.weights);
+    return conv2d(x, weights, s.bias ? b.input({s.weights[0]}) : Tensor{}, a);
+  };
+  return {s.name, build, s.small};
+}
+
+std::vector<Case> cases() {
+  const Sample samples[] = {
+      {.name = "3x3 padded", .x = {2, 8, 6, 6}, .weights = {8, 8, 3, 3}, .padding = 1},
+      {.name = "3x3 padded, bias",
+       .x = {2, 3, 7, 7},
+       .weights = {16, 3, 3, 3},
+       .bias = true,
+       .padding = 1},
+      {.name = "3x3, 17 to 5 channels",
+       .x = {2, 17, 5, 5},
+       .weights = {5, 17, 3, 3},
+       .bias = true,
+       .padding = 1},
+      {.name = "3x3, batch 1, rectangular",
+       .x = {1, 4, 9, 6},
+       .weights = {6, 4, 3, 3},
+       .padding = 1},
+      {.name = "3x3 stride 2, odd size",
+       .x = {2, 4, 7, 7},
+       .weights = {8, 4, 3, 3},
+       .stride = 2,
+       .padding = 1},
+      {.name = "3x3 stride 2, even size",
+       .x = {2, 4, 8, 8},
+       .weights = {8, 4, 3, 3},
+       .bias = true,
+       .stride = 2,
+       .padding = 1},
+      {.name = "3x3 stride 2 that leaves a border unread",
+       .x = {1, 3, 8, 6},
+       .weights = {4, 3, 3, 3},
+       .stride = 2},
+      {.name = "5x5", .x = {2, 1, 9, 9}, .weights = {6, 1, 5, 5}, .bias = true},
+      {.name = "1x1", .x = {2, 8, 5, 5}, .weights = {12, 8, 1, 1}, .bias = true},
+      {.name = "1x1 stride 2", .x = {2, 8, 6, 6}, .weights = {16, 8, 1, 1}, .stride = 2},
+      {.name = "1x3 kernel", .x = {2, 3, 5, 7}, .weights = {4, 3, 1, 3}, .bias = true},
+      {.name = "dilation 2",
+       .x = {1, 4, 8, 8},
+       .weights = {4, 4, 3, 3},
+       .bias = true,
+       .padding = 2,
+       .dilation = 2},
+      {.name = "groups 2",
+       .x = {2, 6, 5, 5},
+       .weights = {8, 3, 3, 3},
+       .bias = true,
+       .padding = 1,
+       .groups = 2},
+      {.name = "depthwise",
+       .x = {2, 8, 6, 6},
+       .weights = {8, 1, 3, 3},
+       .bias = true,
+       .padding = 1,
+       .groups = 8},
+      {.name = "depthwise stride 2",
+       .x = {1, 6, 7, 7},
+       .weights = {6, 1, 3, 3},
+       .stride = 2,
+       .padding = 1,
+       .groups = 6},
+      {.name = "kernel as large as the image", .x = {3, 4, 4, 4}, .weights = {5, 4, 4, 4}},
+      {.name = "3x3, 32 to 48 channels",
+       .x = {4, 32, 8, 8},
+       .weights = {48, 32, 3, 3},
+       .bias = true,
+       .padding = 1,
+       .small = false},
+      {.name = "3x3, 64 to 64 channels",
+       .x = {4, 64, 16, 16},
+       .weights = {64, 64, 3, 3},
+       .padding = 1,
+       .small = false},
+      {.name = "3x3 stride 2, 16 to 32 channels",
+       .x = {4, 16, 32, 32},
+       .weights = {32, 16, 3, 3},
+       .stride = 2,
+       .padding = 1,
+       .small = false},
+      {.name = "1x1 stride 2, 32 to 64 channels",
+       .x = {4, 32, 16, 16},
+       .weights = {64, 32, 1, 1},
+       .stride = 2,
+       .small = false},
+      {.name = "5x5, 32 to 64 channels",
+       .x = {4, 32, 12, 12},
+       .weights = {64, 32, 5, 5},
+       .bias = true,
+       .small = false},
+  };
+  std::vector<Case> result;
+  for (const Sample& s : samples) result.push_back(make_case(s));
+  return result;
+}
+
+}  // namespace
+
+Tensor conv2d(Tensor x, Tensor weights, Tensor bias, const Conv2dAttributes& attributes,
+              std::string name) {
+  return x.graph->append(kConv2d, {x.value, weights.value, bias.value},
+                         std::make_shared<Conv2dAttributes>(attributes), std::move(name));
+}
+
+}  // namespace crossbow
