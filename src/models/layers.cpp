@@ -1,0 +1,77 @@
+#include "models/layers.h"
+
+#include <algorithm>
+
+#include "ops/dense.h"
+#include "ops/scale_bias.h"
+
+namespace crossbow {
+namespace {
+
+/// The name that the layer's node will get, so that its parameters can share it.
+std::string layer_name(const Graph& graph, const std::string& asked, const char* kind) {
+  return graph.free_name(asked.empty() ? kind : asked);
+}
+
+/// An own node, which fusion merges into the layer's where the device gains by it.
+Tensor add_bias(Tensor y, const Initialiser& init, const std::string& layer) {
+  const Tensor bias = parameter(*y.graph, {y.shape()[1]}, init, layer + ".bias");
+  return scale_bias(y, {}, bias, layer + ".add_bias");
+}
+
+PoolAttributes square_window(int64_t kernel, int64_t stride, int64_t padding) {
+  PoolAttributes a;
+  a.kernel_h = a.kernel_w = kernel;
+  a.stride = stride == 0 ? kernel : stride;
+  a.padding = padding;
+  return a;
+}
+
+}  // namespace
+
+Tensor conv2d(Tensor x, const Conv2d& layer, std::string name) {
+  name = layer_name(*x.graph, name, "conv2d");
+  // Whatever does not fit here, the op's own rule reports.
+  const int64_t channels = x.shape()[1] / std::max<int64_t>(layer.groups, 1);
+  const Shape shape{layer.filters, channels, layer.kernel, layer.kernel};
+  const Tensor weight = parameter(*x.graph, shape, layer.weight_init, name + ".weight");
+  Conv2dAttributes a;
+  a.stride = layer.stride;
+  a.padding = layer.padding;
+  a.dilation = layer.dilation;
+  a.groups = layer.groups;
+  const Tensor y = conv2d(x, weight, {}, a, name);
+  return layer.bias ? add_bias(y, layer.bias_init, name) : y;
+}
+
+Tensor dense(Tensor x, const Dense& layer, std::string name) {
+  name = layer_name(*x.graph, name, "dense");
+  const Shape shape{layer.outputs, x.shape().elements_from(1)};
+  const Tensor weight = parameter(*x.graph, shape, layer.weight_init, name + ".weight");
+  const Tensor y = dense(x, weight, {}, name);
+  return layer.bias ? add_bias(y, layer.bias_init, name) : y;
+}
+
+Tensor batch_norm(Tensor x, const BatchNorm& layer, std::string name) {
+  name = layer_name(*x.graph, name, "batch_norm");
+  Graph& graph = *x.graph;
+  const Shape channels{x.shape()[1]};
+  const Tensor scale = parameter(graph, channels, Initialiser::constant(1), name + ".weight");
+  const Tensor shift = parameter(graph, channels, Initialiser::constant(0), name + ".bias");
+  const Tensor mean = state(graph, channels, 0, name + ".running_mean");
+  const Tensor variance = state(graph, channels, 1, name + ".running_var");
+  BatchNormAttributes a;
+  a.epsilon = layer.epsilon;
+  a.momentum = layer.momentum;
+  return batch_norm(x, scale, shift, mean, variance, a, name);
+}
+
+Tensor max_pool(Tensor x, int64_t kernel, int64_t stride, int64_t padding) {
+  return max_pool(x, square_window(kernel, stride, padding));
+}
+
+Tensor avg_pool(Tensor x, int64_t kernel, int64_t stride, int64_t padding) {
+  return avg_pool(x, square_window(kernel, stride, padding));
+}
+
+}  // namespace crossbow

@@ -1,0 +1,35 @@
+// LeNet for MNIST as the first Crossbow trained it: 1,111,946 parameters at 28×28 grey pixels.
+#include "models/layers.h"
+#include "models/model.h"
+#include "ops/activation.h"
+#include "ops/dropout.h"
+
+namespace crossbow {
+namespace {
+
+Tensor logits(Tensor x, const ModelSpec& spec) {
+  const Initialiser weights = Initialiser::truncated_gaussian(0, 0.1f);
+  const Initialiser biases = Initialiser::constant(0.1f);
+
+  x = conv2d(x, Conv2d{.filters = 32, .kernel = 5, .weight_init = weights}, "conv1");
+  x = max_pool(relu(x), 2);
+  x = conv2d(x, Conv2d{.filters = 64, .kernel = 5, .weight_init = weights, .bias_init = biases},
+             "conv2");
+  x = max_pool(relu(x), 2);
+  x = dense(x, Dense{.outputs = 1024, .weight_init = weights, .bias_init = biases}, "fc1");
+  x = dropout(relu(x), 0.4f);
+  return dense(x, Dense{.outputs = spec.classes, .weight_init = weights, .bias_init = biases},
+               "fc2");
+}
+
+const RegisterModel kLenet({
+    .name = "lenet",
+    .summary = "LeNet: two 5x5 convolutions and two fully connected layers",
+    .default_image = {1, 28, 28},
+    .default_classes = 10,
+    .recipe = {.data = "digits", .epochs = 3, .lr = 0.005, .weight_decay = 1e-4},
+    .logits = logits,
+});
+
+}  // namespace
+}  // namespace crossbow

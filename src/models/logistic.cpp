@@ -1,0 +1,22 @@
+// Multinomial logistic regression: the baseline that a net has to beat.
+#include "models/layers.h"
+#include "models/model.h"
+
+namespace crossbow {
+namespace {
+
+Tensor logits(Tensor x, const ModelSpec& spec) {
+  return dense(x, Dense{.outputs = spec.classes, .weight_init = Initialiser::constant(0)}, "fc");
+}
+
+const RegisterModel kLogistic({
+    .name = "logistic",
+    .summary = "logistic regression: one fully connected layer",
+    .default_image = {1, 28, 28},
+    .default_classes = 10,
+    .recipe = {.data = "digits", .epochs = 5, .lr = 0.005},
+    .logits = logits,
+});
+
+}  // namespace
+}  // namespace crossbow

@@ -1,0 +1,120 @@
+#include "models/model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "graph/source.h"
+#include "models/options.h"
+#include "ops/loss.h"
+
+namespace crossbow {
+namespace {
+
+struct ByNameAndNumber {  // resnet-20 before resnet-110
+  using is_transparent = void;
+  bool operator()(std::string_view a, std::string_view b) const {
+    return strverscmp(std::string(a).c_str(), std::string(b).c_str()) < 0;
+  }
+};
+
+std::map<std::string, Model, ByNameAndNumber>& registry() {
+  static std::map<std::string, Model, ByNameAndNumber> models;
+  return models;
+}
+
+/// Levenshtein's: insertions, deletions and substitutions that turn one into the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> names_nearest_first(std::string_view asked) {
+  std::vector<std::string> names;
+  for (const auto& [name, model] : registry()) names.push_back(name);
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return edit_distance(asked, a) < edit_distance(asked, b);
+  });
+  return names;
+}
+
+/// `options` and what a name like "mlp:layers=8,width=512" adds.
+std::map<std::string, std::string> with_options_of(std::string_view name,
+                                                   std::map<std::string, std::string> options) {
+  const size_t colon = name.find(':');
+  if (colon == name.npos) return options;
+  std::string_view rest = name.substr(colon + 1);
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const size_t equals = item.find('=');
+    if (equals == item.npos || equals == 0) {
+      fail_usage("'{}' in the model '{}' must be written as option=value", item, name);
+    }
+    const std::string option(item.substr(0, equals));
+    if (!options.emplace(option, item.substr(equals + 1)).second) {
+      fail_usage("the option '{}' of the model '{}' is set twice", option, name);
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+RegisterModel::RegisterModel(Model model) {
+  std::string name = model.name;
+  registry().emplace(std::move(name), std::move(model));
+}
+
+const Model& find_model(std::string_view name) {
+  const std::string_view plain = name.substr(0, name.find(':'));
+  const auto it = registry().find(plain);
+  if (it == registry().end()) {
+    fail_usage("there is no model '{}'; there are, the nearest first: {}", plain,
+               fmt::join(names_nearest_first(plain), ", "));
+  }
+  return it->second;
+}
+
+std::vector<const Model*> all_models() {
+  std::vector<const Model*> models;
+  for (const auto& [name, model] : registry()) models.push_back(&model);
+  return models;
+}
+
+Graph build_model(std::string_view name, const ModelSpec& asked) {
+  const Model& model = find_model(name);
+  ModelSpec spec = asked;
+  spec.options = with_options_of(name, asked.options);
+  if (model.options_help.empty()) ModelOptions(model.name, spec.options).finish();
+  if (spec.batch < 1 || spec.classes < 1) {
+    fail_usage("the model '{}' needs a batch and a number of classes of at least 1, not {} and {}",
+               model.name, spec.batch, spec.classes);
+  }
+  std::vector<int64_t> batch(spec.image.begin(), spec.image.end());
+  batch.insert(batch.begin(), spec.batch);
+
+  Graph graph(model.name);
+  const Tensor images = input(graph, Shape(batch), 0, DType::f32, "images");
+  const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
+  const Tensor logits = model.logits(images, spec);
+  graph.set_output("logits", logits.value);
+  graph.set_output("loss", softmax_cross_entropy(logits, labels).value);
+  graph.set_output("accuracy", accuracy(logits, labels).value);
+  return graph;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,52 @@
+#include "models/options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.h"
+
+namespace crossbow {
+
+const std::string* ModelOptions::find(const std::string& name) {
+  known_.push_back(name);
+  const auto it = options_.find(name);
+  return it == options_.end() ? nullptr : &it->second;
+}
+
+int64_t ModelOptions::integer(const std::string& name, int64_t fallback, int64_t low,
+                              int64_t high) {
+  const std::string* text = find(name);
+  if (!text) return fallback;
+  int64_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || stop != end || value < low || value > high) {
+    fail_usage("the option '{}' of the model '{}' must be a whole number from {} to {}, not '{}'",
+               name, model_, low, high, *text);
+  }
+  return value;
+}
+
+std::string ModelOptions::choice(const std::string& name, std::string_view fallback,
+                                 std::initializer_list<std::string_view> choices) {
+  const std::string* text = find(name);
+  if (!text) return std::string(fallback);
+  if (std::find(choices.begin(), choices.end(), *text) == choices.end()) {
+    fail_usage("the option '{}' of the model '{}' must be one of {}, not '{}'", name, model_,
+               fmt::join(choices, ", "), *text);
+  }
+  return *text;
+}
+
+void ModelOptions::finish() const {
+  for (const auto& [name, value] : options_) {
+    if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+    if (known_.empty()) fail_usage("the model '{}' takes no options, not '{}'", model_, name);
+    fail_usage("the model '{}' has no option '{}'; it has: {}", model_, name,
+               fmt::join(known_, ", "));
+  }
+}
+
+}  // namespace crossbow

@@ -1,0 +1,86 @@
+// Residual nets for CIFAR, He et al. 2015, in the first Crossbow's form: a projection where the
+// number of channels changes and a 7×7 average with stride 1 at the end, which leaves 2×2
+// positions. ResNet-32 has 468,826 parameters.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/layers.h"
+#include "models/model.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+
+namespace crossbow {
+namespace {
+
+Tensor conv_bn(Tensor x, int64_t filters, int64_t kernel, int64_t stride,
+               const std::string& conv_name, const std::string& bn_name) {
+  x = conv2d(x,
+             Conv2d{.filters = filters,
+                    .kernel = kernel,
+                    .stride = stride,
+                    .padding = kernel / 2,
+                    .bias = false},
+             conv_name);
+  return batch_norm(x, {}, bn_name);
+}
+
+Tensor basic_block(Tensor x, int64_t filters, int64_t stride) {
+  Tensor shortcut = x;
+  if (x.shape()[1] != filters) {
+    shortcut = conv_bn(x, filters, 1, stride, "shortcut.conv", "shortcut.bn");
+  }
+  x = relu(conv_bn(x, filters, 3, stride, "conv1", "bn1"));
+  x = conv_bn(x, filters, 3, 1, "conv2", "bn2");
+  return relu(add(x, shortcut));
+}
+
+/// The last average adapts to small images, so that any size works.
+Tensor last_pool(Tensor x) {
+  PoolAttributes a;
+  a.kernel_h = std::min<int64_t>(7, x.shape()[2]);
+  a.kernel_w = std::min<int64_t>(7, x.shape()[3]);
+  a.stride = 1;
+  return avg_pool(x, a);
+}
+
+/// depth = 6n + 2: a first convolution, three stages of n blocks of two, and the dense layer.
+template <int depth>
+Tensor resnet(Tensor x, const ModelSpec& spec) {
+  static_assert(depth % 6 == 2);
+  x = relu(conv_bn(x, 16, 3, 1, "conv", "bn"));
+  for (int stage = 0; stage < 3; ++stage) {
+    for (int block = 0; block < (depth - 2) / 6; ++block) {
+      const auto scope = x.graph->scope(fmt::format("stage{}.block{}", stage + 1, block + 1));
+      x = basic_block(x, int64_t{16} << stage, stage > 0 && block == 0 ? 2 : 1);
+    }
+  }
+  return dense(last_pool(x), Dense{.outputs = spec.classes}, "fc");
+}
+
+template <int depth>
+Model model() {
+  return {
+      .name = fmt::format("resnet-{}", depth),
+      .summary = fmt::format("residual net of {} layers for CIFAR", depth),
+      .default_image = {3, 32, 32},
+      .default_classes = 10,
+      .recipe = {.data = "cifar10",
+                 .epochs = 160,
+                 .lr = 0.05,
+                 .lr_schedule = "multistep",
+                 .lr_milestones = {80, 120},
+                 .weight_decay = 1e-4,
+                 .pad = 4,
+                 .mirror = true},
+      .logits = resnet<depth>,
+  };
+}
+
+const RegisterModel kResnets[] = {
+    RegisterModel(model<20>()), RegisterModel(model<32>()),  RegisterModel(model<44>()),
+    RegisterModel(model<56>()), RegisterModel(model<110>()),
+};
+
+}  // namespace
+}  // namespace crossbow
