@@ -1,0 +1,226 @@
+#include "ops/conv2d.h"
+
+#include <dnnl.hpp>
+
+#include "core/error.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/measure.h"
+
+namespace crossbow {
+namespace {
+
+using onednn::Desc;
+
+/// One convolution as oneDNN wants it described; the same for its gradients.
+struct Geometry {
+  Shape x, weights, y;
+  int64_t groups;
+  onednn::Window window;
+  DType dtype;
+  std::string key;  // identifies it among the tuner's choices
+
+  Geometry(const PrepareContext& c, const Conv2dAttributes& a, const Shape& x, const Shape& weights,
+           const Shape& y)
+      : x(x), weights(weights), y(y), groups(a.groups), dtype(c.precision) {
+    // Negative right padding stands for rows that the last window does not reach.
+    const auto right = [&](int d) {
+      const int64_t reach = (y[d] - 1) * a.stride + a.dilation * (weights[d] - 1) + 1;
+      return reach - x[d] - a.padding;
+    };
+    window = {{a.stride, a.stride},
+              {a.dilation - 1, a.dilation - 1},
+              {a.padding, a.padding},
+              {right(2), right(3)}};
+    key = fmt::format("{} {} x{} w{} s{} p{} d{} g{} t{}", c.node.op->name, name_of(dtype), x.str(),
+                      weights.str(), a.stride, a.padding, a.dilation, a.groups, c.threads);
+  }
+
+  bool winograd_fits() const {
+    return onednn::has_winograd() && dtype == DType::f32 && groups == 1 && weights[2] == 3 &&
+           weights[3] == 3 && window.strides[0] == 1 && window.dilation[0] == 0;
+  }
+
+  std::vector<dnnl::algorithm> algorithms() const {
+    std::vector<dnnl::algorithm> all{dnnl::algorithm::convolution_direct};
+    if (winograd_fits()) all.push_back(dnnl::algorithm::convolution_winograd);
+    return all;
+  }
+
+  /// Grouped weights have a dimension of their own in oneDNN.
+  Shape grouped_weights() const {
+    if (groups == 1) return weights;
+    return {groups, weights[0] / groups, weights[1], weights[2], weights[3]};
+  }
+  Desc weights_any(DType t) const { return onednn::desc_any(grouped_weights(), t); }
+};
+
+/// Weights between the replica's layout and the one that an implementation wants. Without groups
+/// the plan takes care of it; grouped weights lie row-major in the replica, since a Layout cannot
+/// say how the library blocks them, and are converted within the kernel.
+struct WeightsDoor {
+  bool grouped;
+  Desc inner;  // what the implementation reads or writes
+
+  Layout outer(const Geometry& g, DType dtype) const {
+    return grouped ? Layout::plain(g.weights, dtype) : onednn::layout_of(inner);
+  }
+  size_t scratch_bytes() const { return grouped ? (inner.get_size() + 63) / 64 * 64 : 0; }
+  void* address(void* given, void* scratch) const { return grouped ? scratch : given; }
+  Desc plain(DType dtype, const Geometry& g) const {
+    return onednn::desc_of(Layout::plain(g.grouped_weights(), dtype));
+  }
+};
+
+Call in_turn(Call first, Call second) {
+  return [first = std::move(first), second = std::move(second)](const Step& step) {
+    first(step);
+    second(step);
+  };
+}
+
+Call convert(const Desc& from, void* from_data, const Desc& to, void* to_data) {
+  const auto desc = onednn::reorder(from, to);
+  return onednn::bind(dnnl::reorder(desc), {{DNNL_ARG_FROM, from, from_data},
+                                            {DNNL_ARG_TO, to, to_data}});
+}
+
+bool is_fallback(const std::string& implementation) {
+  return implementation.find("ref") != std::string::npos ||
+         implementation.find("gemm:") == 0;
+}
+
+/// Tries `make(desc of the activation)` with the library's own choice of layout and with the
+/// offered one, and keeps the offered one where that costs no worse an implementation.
+template <typename Make>
+auto with_offered_layout(const std::optional<Layout>& offered, const Shape& shape, DType dtype,
+                         Make make) {
+  const auto free_choice = make(onednn::desc_any(shape, dtype));
+  if (!offered || offered->dtype != dtype) return free_choice;
+  try {
+    auto as_offered = make(onednn::desc_of(*offered));
+    if (!is_fallback(onednn::implementation(as_offered))) return as_offered;
+  } catch (const dnnl::error&) {
+    // No implementation for that layout.
+  }
+  return free_choice;
+}
+
+/// The prepared kernels of all algorithms that the library has for this layer.
+template <typename Prepare>
+PreparedKernel best(const PrepareContext& c, const Geometry& g, Prepare prepare) {
+  std::vector<PreparedKernel> candidates;
+  for (dnnl::algorithm algorithm : g.algorithms()) {
+    try {
+      candidates.push_back(prepare(algorithm));
+    } catch (const dnnl::error&) {
+      // Not implemented on this processor.
+    }
+  }
+  return choose(c, g.key, std::move(candidates));
+}
+
+PreparedKernel prepare_conv2d(const PrepareContext& c) {
+  const Geometry g(c, c.node.attrs<Conv2dAttributes>(), c.input_type(0).shape,
+                   c.input_type(1).shape, c.node.outputs[0].shape);
+  const bool with_bias = c.node.has_input(2);
+  const Layout bias = with_bias ? Layout::plain(c.input_type(2).shape, DType::f32) : Layout{};
+  const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
+  return best(c, g, [&](dnnl::algorithm algorithm) {
+    const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
+      return onednn::conv_forward(algorithm, src, g.weights_any(g.dtype), bias_desc,
+                                  onednn::desc_any(g.y, g.dtype), g.window);
+    });
+    const WeightsDoor door{g.groups > 1, desc.weights_desc()};
+    PreparedKernel kernel{
+        {onednn::layout_of(desc.src_desc()), door.outer(g, g.dtype), bias},
+        {onednn::layout_of(desc.dst_desc())}};
+    kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
+    kernel.implementation = onednn::implementation(desc);
+    kernel.bind = [desc, door, g, bias_desc, with_bias](Operands o) {
+      void* weights = door.address(o.inputs[1], o.scratch);
+      std::vector<onednn::Argument> arguments{
+          {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
+          {DNNL_ARG_WEIGHTS, desc.weights_desc(), weights},
+          {DNNL_ARG_DST, desc.dst_desc(), o.outputs[0]},
+          {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
+           static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
+      if (with_bias) arguments.push_back({DNNL_ARG_BIAS, bias_desc, o.inputs[2]});
+      Call run = onednn::bind(dnnl::convolution_forward(desc), arguments);
+      if (!door.grouped) return run;
+      return in_turn(convert(door.plain(g.dtype, g), o.inputs[1], door.inner, weights), run);
+    };
+    return kernel;
+  });
+}
+
+PreparedKernel prepare_grad_input(const PrepareContext& c) {
+  const auto& a = c.node.attrs<Conv2dGradAttributes>();
+  const Geometry g(c, a, a.shape, c.input_type(1).shape, c.input_type(0).shape);
+  return best(c, g, [&](dnnl::algorithm algorithm) {
+    const auto desc = with_offered_layout(c.offered[0], g.y, g.dtype, [&](const Desc& diff_dst) {
+      return onednn::conv_backward_data(algorithm, onednn::desc_any(g.x, g.dtype),
+                                        g.weights_any(g.dtype), diff_dst, g.window);
+    });
+    const WeightsDoor door{g.groups > 1, desc.weights_desc()};
+    PreparedKernel kernel{{onednn::layout_of(desc.diff_dst_desc()), door.outer(g, g.dtype)},
+                          {onednn::layout_of(desc.diff_src_desc())}};
+    kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
+    kernel.implementation = onednn::implementation(desc);
+    kernel.bind = [desc, door, g](Operands o) {
+      void* weights = door.address(o.inputs[1], o.scratch);
+      Call run = onednn::bind(dnnl::convolution_backward_data(desc),
+                              {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
+                               {DNNL_ARG_WEIGHTS, desc.weights_desc(), weights},
+                               {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
+                               {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
+                                static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}});
+      if (!door.grouped) return run;
+      return in_turn(convert(door.plain(g.dtype, g), o.inputs[1], door.inner, weights), run);
+    };
+    return kernel;
+  });
+}
+
+PreparedKernel prepare_grad_weights(const PrepareContext& c) {
+  const auto& a = c.node.attrs<Conv2dGradAttributes>();
+  const Geometry g(c, a, c.input_type(0).shape, a.shape, c.input_type(1).shape);
+  const Layout bias = a.with_bias ? Layout::plain(c.node.outputs[1].shape, DType::f32) : Layout{};
+  const Desc bias_desc = a.with_bias ? onednn::desc_of(bias) : Desc();
+  const auto required = g.groups == 1 ? c.required[0] : std::nullopt;
+  return best(c, g, [&](dnnl::algorithm algorithm) {
+    const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
+      return with_offered_layout(required, g.grouped_weights(), DType::f32, [&](const Desc& weights) {
+        return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
+                                             onednn::desc_any(g.y, g.dtype), g.window);
+      });
+    });
+    const WeightsDoor door{g.groups > 1, desc.diff_weights_desc()};
+    PreparedKernel kernel{
+        {onednn::layout_of(desc.src_desc()), onednn::layout_of(desc.diff_dst_desc())},
+        {door.outer(g, DType::f32)}};
+    if (a.with_bias) kernel.outputs.push_back(bias);
+    kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
+    kernel.implementation = onednn::implementation(desc);
+    kernel.bind = [desc, door, g, bias_desc, with_bias = a.with_bias](Operands o) {
+      void* weights = door.address(o.outputs[0], o.scratch);
+      std::vector<onednn::Argument> arguments{
+          {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
+          {DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[1]},
+          {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weights},
+          {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
+           static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
+      if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_desc, o.outputs[1]});
+      Call run = onednn::bind(dnnl::convolution_backward_weights(desc), arguments);
+      if (!door.grouped) return run;
+      return in_turn(run, convert(door.inner, weights, door.plain(DType::f32, g), o.outputs[0]));
+    };
+    return kernel;
+  });
+}
+
+const RegisterKernel kConv2d{"cpu", "conv2d", prepare_conv2d};
+const RegisterKernel kGradInput{"cpu", "conv2d_grad_input", prepare_grad_input};
+const RegisterKernel kGradWeights{"cpu", "conv2d_grad_weights", prepare_grad_weights};
+
+}  // namespace
+}  // namespace crossbow

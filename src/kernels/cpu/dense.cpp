@@ -1,0 +1,118 @@
+#include "ops/dense.h"
+
+#include <dnnl.hpp>
+
+#include "core/error.h"
+#include "kernels/cpu/onednn.h"
+
+namespace crossbow {
+namespace {
+
+using onednn::Desc;
+
+/// x as the matrix that a dense layer reads: rows by everything else.
+Layout as_rows(const Layout& plain) {
+  const Shape& s = plain.shape;
+  return Layout::plain({s[0], s.elements_from(1)}, plain.dtype);
+}
+
+Layout plain_of(const TensorType& type, DType dtype) {
+  return Layout::plain(type.shape, dtype);
+}
+
+dnnl::post_ops fused(Activation activation) {
+  dnnl::post_ops ops;
+  const auto append = [&](dnnl::algorithm a) {
+#if DNNL_VERSION_MAJOR >= 3
+    ops.append_eltwise(a, 0, 0);
+#else
+    ops.append_eltwise(1, a, 0, 0);
+#endif
+  };
+  switch (activation) {
+    case Activation::none: break;
+    case Activation::relu: append(dnnl::algorithm::eltwise_relu); break;
+    case Activation::sigmoid: append(dnnl::algorithm::eltwise_logistic); break;
+    case Activation::tanh: append(dnnl::algorithm::eltwise_tanh); break;
+  }
+  return ops;
+}
+
+PreparedKernel prepare_dense(const PrepareContext& c) {
+  const Layout x = plain_of(c.input_type(0), c.precision);
+  const Layout y = plain_of(c.node.outputs[0], c.precision);
+  const bool with_bias = c.node.has_input(2);
+  const Layout bias = with_bias ? plain_of(c.input_type(2), DType::f32) : Layout{};
+  const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
+  const auto desc = onednn::dense_forward(
+      onednn::desc_of(as_rows(x)), onednn::desc_any(c.input_type(1).shape, c.precision), bias_desc,
+      onednn::desc_of(y), fused(c.node.attrs<DenseAttributes>().activation));
+
+  PreparedKernel kernel{{x, onednn::layout_of(desc.weights_desc()), bias}, {y}};
+  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
+  kernel.implementation = onednn::implementation(desc);
+  kernel.bind = [desc, bias_desc, with_bias](Operands o) {
+    std::vector<onednn::Argument> arguments{
+        {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
+        {DNNL_ARG_WEIGHTS, desc.weights_desc(), o.inputs[1]},
+        {DNNL_ARG_DST, desc.dst_desc(), o.outputs[0]},
+        {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}};
+    if (with_bias) arguments.push_back({DNNL_ARG_BIAS, bias_desc, o.inputs[2]});
+    return onednn::bind(dnnl::inner_product_forward(desc), arguments);
+  };
+  return kernel;
+}
+
+PreparedKernel prepare_grad_input(const PrepareContext& c) {
+  const Layout dy = plain_of(c.input_type(0), c.precision);
+  const Layout dx = plain_of(c.node.outputs[0], c.precision);
+  const auto desc = onednn::dense_backward_data(
+      onednn::desc_of(as_rows(dx)), onednn::desc_any(c.input_type(1).shape, c.precision),
+      onednn::desc_of(dy));
+
+  PreparedKernel kernel{{dy, onednn::layout_of(desc.weights_desc())}, {dx}};
+  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
+  kernel.implementation = onednn::implementation(desc);
+  kernel.bind = [desc](Operands o) {
+    return onednn::bind(dnnl::inner_product_backward_data(desc),
+                        {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
+                         {DNNL_ARG_WEIGHTS, desc.weights_desc(), o.inputs[1]},
+                         {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
+                         {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}});
+  };
+  return kernel;
+}
+
+PreparedKernel prepare_grad_weights(const PrepareContext& c) {
+  const bool with_bias = c.node.attrs<DenseGradWeightsAttributes>().with_bias;
+  const Layout x = plain_of(c.input_type(0), c.precision);
+  const Layout dy = plain_of(c.input_type(1), c.precision);
+  const Layout bias = with_bias ? plain_of(c.node.outputs[1], DType::f32) : Layout{};
+  const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
+  const Desc weights = c.required[0] ? onednn::desc_of(*c.required[0])
+                                     : onednn::desc_any(c.node.outputs[0].shape, DType::f32);
+  const auto desc = onednn::dense_backward_weights(onednn::desc_of(as_rows(x)), weights, bias_desc,
+                                                   onednn::desc_of(dy));
+
+  PreparedKernel kernel{{x, dy}, {onednn::layout_of(desc.diff_weights_desc())}};
+  if (with_bias) kernel.outputs.push_back(bias);
+  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
+  kernel.implementation = onednn::implementation(desc);
+  kernel.bind = [desc, bias_desc, with_bias](Operands o) {
+    std::vector<onednn::Argument> arguments{
+        {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
+        {DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[1]},
+        {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), o.outputs[0]},
+        {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}};
+    if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_desc, o.outputs[1]});
+    return onednn::bind(dnnl::inner_product_backward_weights(desc), arguments);
+  };
+  return kernel;
+}
+
+const RegisterKernel kDense{"cpu", "dense", prepare_dense};
+const RegisterKernel kGradInput{"cpu", "dense_grad_input", prepare_grad_input};
+const RegisterKernel kGradWeights{"cpu", "dense_grad_weights", prepare_grad_weights};
+
+}  // namespace
+}  // namespace crossbow

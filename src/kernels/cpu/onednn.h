@@ -1,0 +1,84 @@
+// All that the CPU kernels know of oneDNN, for its versions 2.6 and 3: descriptors, layouts, and
+// primitives bound to memory. Only files of this folder include it.
+#pragma once
+
+#include <dnnl.hpp>
+
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace crossbow::onednn {
+
+dnnl::engine engine();
+/// Scratchpads come from the plan's arena, not from the library.
+dnnl::primitive_attr attributes();
+dnnl::memory::data_type type_of(DType dtype);
+
+dnnl::memory::desc desc_of(const Layout& layout);
+/// Leaves the layout to the library.
+dnnl::memory::desc desc_any(const Shape& shape, DType dtype);
+/// Throws Error for the formats of oneDNN that are not strides plus blocks.
+Layout layout_of(const dnnl::memory::desc& desc);
+
+/// One argument of a primitive: DNNL_ARG_SRC and so on.
+struct Argument {
+  int id;
+  dnnl::memory::desc desc;
+  void* data;
+};
+/// The primitive over fixed addresses, with argument list and stream made in advance, for
+/// `dnnl_primitive_execute` would otherwise build them at each call.
+Call bind(const dnnl::primitive& primitive, const std::vector<Argument>& arguments);
+
+/// The name of the implementation behind a primitive descriptor, e.g. "jit:avx512_core".
+template <typename PrimitiveDesc>
+std::string implementation(const PrimitiveDesc& desc) {
+  return desc.impl_info_str();
+}
+
+/// Sizes of a window that slides over an image: convolution and pooling.
+struct Window {
+  dnnl::memory::dims strides, dilation, padding_low, padding_high;
+};
+
+// Primitive descriptors. `Algorithm` is direct or Winograd; bias may be an empty descriptor.
+using ConvForward = dnnl::convolution_forward::primitive_desc;
+using ConvBackwardData = dnnl::convolution_backward_data::primitive_desc;
+using ConvBackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
+using Desc = dnnl::memory::desc;
+
+ConvForward conv_forward(dnnl::algorithm algorithm, const Desc& src, const Desc& weights,
+                         const Desc& bias, const Desc& dst, const Window& window);
+ConvBackwardData conv_backward_data(dnnl::algorithm algorithm, const Desc& diff_src,
+                                    const Desc& weights, const Desc& diff_dst,
+                                    const Window& window);
+ConvBackwardWeights conv_backward_weights(dnnl::algorithm algorithm, const Desc& src,
+                                          const Desc& diff_weights, const Desc& diff_bias,
+                                          const Desc& diff_dst, const Window& window);
+/// Whether this version has Winograd convolutions (2.x has, 3 dropped them).
+constexpr bool has_winograd() {
+  return DNNL_VERSION_MAJOR < 3;
+}
+
+using PoolForward = dnnl::pooling_forward::primitive_desc;
+using PoolBackward = dnnl::pooling_backward::primitive_desc;
+PoolForward pool_forward(dnnl::algorithm algorithm, const Desc& src, const Desc& dst,
+                         const Window& window, const dnnl::memory::dims& kernel);
+PoolBackward pool_backward(dnnl::algorithm algorithm, const Desc& diff_src, const Desc& diff_dst,
+                           const Window& window, const dnnl::memory::dims& kernel);
+
+using DenseForward = dnnl::inner_product_forward::primitive_desc;
+using DenseBackwardData = dnnl::inner_product_backward_data::primitive_desc;
+using DenseBackwardWeights = dnnl::inner_product_backward_weights::primitive_desc;
+/// `post_ops` may fuse an element-wise function.
+DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,
+                           const dnnl::post_ops& post_ops = {});
+DenseBackwardData dense_backward_data(const Desc& diff_src, const Desc& weights,
+                                      const Desc& diff_dst);
+DenseBackwardWeights dense_backward_weights(const Desc& src, const Desc& diff_weights,
+                                            const Desc& diff_bias, const Desc& diff_dst);
+
+dnnl::reorder::primitive_desc reorder(const Desc& from, const Desc& to);
+
+}  // namespace crossbow::onednn

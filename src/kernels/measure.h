@@ -1,0 +1,19 @@
+// Choosing between several implementations of one layer by trying them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace crossbow {
+
+/// Seconds of one run, the least of several, on made-up data in fresh memory.
+double measure(const PreparedKernel& kernel);
+
+/// The candidate that the context's chooser prefers, the first one without a chooser. `key`
+/// identifies the layer: op, shapes, element type, threads.
+PreparedKernel choose(const PrepareContext& context, const std::string& key,
+                      std::vector<PreparedKernel> candidates);
+
+}  // namespace crossbow

@@ -1,0 +1,91 @@
+#include "plan/tuner.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace crossbow {
+namespace {
+
+/// The processor's name, as a part of a file name: choices hold for one kind of processor.
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line, name = "unknown";
+  while (std::getline(info, line)) {
+    if (line.rfind("model name", 0) == 0) name = line.substr(line.find(':') + 2);
+    if (line.rfind("flags", 0) == 0) break;
+  }
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
+  }
+  return name;
+}
+
+}  // namespace
+
+std::filesystem::path Tuner::default_file() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (!cache && !home) return {};
+  const std::filesystem::path root = cache ? std::filesystem::path(cache)
+                                           : std::filesystem::path(home) / ".cache";
+  return root / "crossbow" / fmt::format("choices-{}.json", processor());
+}
+
+Tuner::Tuner(std::filesystem::path file) : file_(std::move(file)) {
+  std::ifstream in(file_);
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;
+  for (const auto& [key, choice] : json.items()) {
+    if (choice.is_string()) known_[key] = choice.get<std::string>();
+  }
+}
+
+Tuner::~Tuner() {
+  if (!changed_ || file_.empty()) return;
+  try {
+    std::filesystem::create_directories(file_.parent_path());
+    const std::string text = nlohmann::json(known_).dump(1) + "\n";
+    write_file_atomically(file_, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+  } catch (const std::exception&) {
+    // Only a cache: the next process measures again.
+  }
+}
+
+size_t Tuner::choose(const std::string& key, std::span<const std::string> candidates,
+                     const std::function<double(size_t)>& measure) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = known_.find(key);
+  if (known != known_.end()) {
+    const auto it = std::find(candidates.begin(), candidates.end(), known->second);
+    if (it != candidates.end()) {
+      used_[key] = *it;
+      return it - candidates.begin();
+    }
+  }
+  // Two rounds in turn, so that a disturbance of one does not decide.
+  std::vector<double> seconds(candidates.size(), 1e9);
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < candidates.size(); ++i) seconds[i] = std::min(seconds[i], measure(i));
+  }
+  const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
+  known_[key] = used_[key] = candidates[best];
+  changed_ = true;
+  return best;
+}
+
+Tuner::Choices Tuner::choices() const {
+  const std::scoped_lock lock(mutex_);
+  return used_;
+}
+
+void Tuner::preset(const Choices& choices) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [key, choice] : choices) known_[key] = choice;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,43 @@
+// Measured choices between implementations, remembered: within a run (so that a resumed one makes
+// the same) and on disk (so that the next run starts at once).
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "kernels/kernel.h"
+
+namespace crossbow {
+
+/// Thread-safe. Keys are layers; values are the chosen implementation's name.
+class Tuner : public AlgorithmChooser {
+ public:
+  using Choices = std::map<std::string, std::string>;
+
+  /// Reads what earlier processes found on this kind of processor from `file`, if it can be read; empty: remembers
+  /// within this process only.
+  explicit Tuner(std::filesystem::path file = default_file());
+  /// Writes new choices to the file; failing to is no error.
+  ~Tuner() override;
+
+  /// $XDG_CACHE_HOME or ~/.cache, then crossbow/choices-<processor>.json.
+  static std::filesystem::path default_file();
+
+  size_t choose(const std::string& key, std::span<const std::string> candidates,
+                const std::function<double(size_t)>& measure) override;
+
+  /// What was asked for since this object was made: goes into a run's record.
+  Choices choices() const;
+  /// Choices that hold without measuring, before those of the file.
+  void preset(const Choices& choices);
+
+ private:
+  std::filesystem::path file_;
+  mutable std::mutex mutex_;
+  Choices known_, used_;
+  bool changed_ = false;
+};
+
+}  // namespace crossbow
