@@ -1,0 +1,213 @@
+// What tests of ops, kernels and plans share: a graph compiled and run with random numbers that
+// depend on the seed alone, so that devices, precisions and plans can be compared.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/rng.h"
+#include "graph/autodiff.h"
+#include "graph/op.h"
+#include "graph/source.h"
+#include "ops/loss.h"
+#include "plan/program.h"
+
+namespace crossbow::testing {
+
+inline CompileOptions reference(DType precision = DType::f64) {
+  CompileOptions options;
+  options.device = "ref";
+  options.precision = precision;
+  return options;
+}
+
+inline CompileOptions cpu(DType precision = DType::f32, int threads = 1) {
+  CompileOptions options;
+  options.precision = precision;
+  options.threads = threads;
+  return options;
+}
+
+/// Every number exact in bf16, so that a bf16 program starts from what the reference starts from.
+enum class Values { f32, bf16 };
+
+/// A compiled graph with a replica, an arena and inputs of its own.
+class GraphRun {
+ public:
+  explicit GraphRun(const Graph& graph, const CompileOptions& options = reference(),
+                    Values values = Values::f32, uint64_t seed = 1)
+      : graph_(graph),
+        program_(Program::compile(graph, options)),
+        replica_(*program_->parameters()),
+        arena_(program_->arena_bytes()),
+        execution_(program_, replica_, arena_) {
+    initialise(*program_->parameters(), replica_, seed);
+    if (values == Values::bf16) round_parameters();
+    for (int32_t id : graph.find("input")) feed_random(graph.nodes()[id], values, seed);
+    step_.seed = seed;
+  }
+
+  const Graph& graph() const { return graph_; }
+  const Program& program() const { return *program_; }
+  const Replica& replica() const { return replica_; }
+  Step& step() { return step_; }
+
+  void run() {
+    omp_set_num_threads(program_->threads());
+    execution_.run(step_);
+  }
+  std::vector<double> values(const std::string& name) const { return execution_.values(name); }
+  double scalar(const std::string& name) const { return execution_.scalar(name); }
+
+  /// d(loss)/d(parameter), row-major.
+  std::vector<double> gradient(const std::string& parameter) const {
+    return read(parameter, replica_.gradients);
+  }
+  /// A parameter or state, row-major.
+  std::vector<double> get(const std::string& name) const { return read(name, buffer_of(name)); }
+  void set(const std::string& name, std::span<const double> row_major) {
+    const auto& slot = slot_of(name);
+    write_tensor(slot.layout, address(slot, buffer_of(name)), row_major);
+  }
+  void feed(int slot, std::vector<float> numbers) {
+    numbers_[slot] = std::move(numbers);
+    step_.inputs[slot] = numbers_[slot].data();
+  }
+  void feed(int slot, std::vector<int32_t> labels) {
+    labels_[slot] = std::move(labels);
+    step_.inputs[slot] = labels_[slot].data();
+  }
+
+  std::vector<std::string> parameter_names() const {
+    std::vector<std::string> names;
+    for (const auto& slot : program_->parameters()->parameters) names.push_back(slot.name);
+    return names;
+  }
+  /// Those with a gradient.
+  std::vector<std::string> trained_names() const {
+    std::vector<std::string> names = parameter_names();
+    std::erase_if(names, [&](const auto& n) { return !graph_.outputs().count("gradient:" + n); });
+    return names;
+  }
+
+ private:
+  using Slot = ParameterLayout::Slot;
+
+  const Slot& slot_of(const std::string& name) const {
+    const Slot* slot = program_->parameters()->find(name);
+    if (!slot) throw std::out_of_range("no parameter " + name);
+    return *slot;
+  }
+  const Buffer& buffer_of(const std::string& name) const {
+    const auto& states = program_->parameters()->states;
+    const bool is_state =
+        std::any_of(states.begin(), states.end(), [&](const Slot& s) { return s.name == name; });
+    return is_state ? replica_.states : replica_.parameters;
+  }
+  std::byte* address(const Slot& slot, const Buffer& buffer) const {
+    return buffer.data() + slot.offset * size_of(program_->parameters()->dtype);
+  }
+  std::vector<double> read(const std::string& name, const Buffer& buffer) const {
+    const Slot& slot = slot_of(name);
+    std::vector<double> row_major(slot.layout.shape.elements());
+    read_tensor(slot.layout, address(slot, buffer), std::span<double>(row_major));
+    return row_major;
+  }
+
+  void round_parameters() {
+    for (const std::string& name : parameter_names()) {
+      std::vector<double> row_major = get(name);
+      for (double& x : row_major) x = bf16(static_cast<float>(x));
+      set(name, row_major);
+    }
+  }
+
+  /// Slot 0 (images) in [-1, 1), slot 1 (targets) in [0, 1) or labels.
+  void feed_random(const Node& node, Values values, uint64_t seed) {
+    const int slot = node.attrs<InputAttributes>().slot;
+    const TensorType& type = node.outputs[0];
+    const auto count = static_cast<size_t>(type.shape.elements());
+    Rng rng(seed, Purpose::synthetic, static_cast<uint32_t>(slot));
+    if (type.dtype == DType::i32) {
+      std::vector<int32_t> labels(count);
+      const auto classes = static_cast<uint32_t>(classes_of(node));
+      for (int32_t& label : labels) label = static_cast<int32_t>(rng.below(classes));
+      feed(slot, std::move(labels));
+      return;
+    }
+    std::vector<float> numbers(count);
+    for (float& x : numbers) {
+      x = rng.uniform(slot == 0 ? -1.0f : 0.0f, 1.0f);
+      if (values == Values::bf16) x = bf16(x);
+    }
+    feed(slot, std::move(numbers));
+  }
+
+  /// Labels belong to the logits that are the first input of whatever reads them.
+  int64_t classes_of(const Node& labels) const {
+    for (const Node& node : graph_.nodes()) {
+      for (size_t i = 1; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] && &graph_.node(node.inputs[i]) == &labels) {
+          return graph_.type(node.inputs[0]).shape[1];
+        }
+      }
+    }
+    return 1;
+  }
+
+  const Graph graph_;
+  std::shared_ptr<const Program> program_;
+  Replica replica_;
+  Buffer arena_;
+  Execution execution_;
+  std::array<std::vector<float>, 2> numbers_;
+  std::array<std::vector<int32_t>, 2> labels_;
+  Step step_;
+};
+
+/// |actual − expected| / |expected| in the Euclidean norm; absolute where `expected` is zero.
+inline double relative_error(std::span<const double> actual, std::span<const double> expected) {
+  if (actual.size() != expected.size()) return INFINITY;
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(norm > 0 ? difference / norm : difference);
+}
+
+/// The case's graph with outputs "y" and "loss": y itself if it is a scalar, else its mean squared
+/// distance from random numbers, so that every element counts differently.
+inline Graph forward_graph(const Case& c) {
+  Graph graph(c.name);
+  CaseBuilder builder(graph);
+  const Tensor y = c.build(builder);
+  graph.set_output("y", y.value);
+  const Tensor loss = y.shape().rank() == 0 ? y : mean_squared_error(y, input(graph, y.shape(), 0));
+  graph.set_output("loss", loss.value);
+  return graph;
+}
+
+/// With its gradients, if it has any.
+inline Graph joint_graph(const Op& op, const Case& c) {
+  Graph graph = forward_graph(c);
+  if (op.gradient && c.differentiable) differentiate(graph, graph.output("loss"));
+  return graph;
+}
+
+inline std::vector<const Op*> ops_with_cases() {
+  std::vector<const Op*> ops = all_ops();
+  std::erase_if(ops, [](const Op* op) { return !op->cases; });
+  return ops;
+}
+
+/// `INSTANTIATE_TEST_SUITE_P(Ops, X, ::testing::ValuesIn(ops_with_cases()), op_name)`
+inline std::string op_name(const ::testing::TestParamInfo<const Op*>& info) {
+  return std::string(info.param->name);
+}
+
+}  // namespace crossbow::testing
