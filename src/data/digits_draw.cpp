@@ -44,7 +44,8 @@ class Draws {
 class Warp {
  public:
   explicit Warp(Draws& draws) {
-    for (Point& p : at_) p = {draws.range(-9 * kOne, 9 * kOne), draws.range(-9 * kOne, 9 * kOne)};
+    for (Point& p : at_)
+      p = {draws.range(-14 * kOne, 14 * kOne), draws.range(-14 * kOne, 14 * kOne)};
   }
 
   Point operator()(GlyphPoint p) const {
@@ -70,11 +71,11 @@ class Placement {
  public:
   explicit Placement(Draws& draws) {
     // Nominally 100 glyph units are 20 pixels.
-    const int64_t height = draws.range(10000, 14500);
-    const int64_t width = height * draws.range(70, 115) / 100;
-    const int64_t shear = draws.range(-20000, 20000);
-    // With t = tan(θ / 2): cos θ = (1 − t²) / (1 + t²), sin θ = 2t / (1 + t²); θ is within ±17°.
-    const int64_t t = draws.range(-9800, 9800);
+    const int64_t height = draws.range(9500, 14500);
+    const int64_t width = height * draws.range(60, 120) / 100;
+    const int64_t shear = draws.range(-24000, 24000);
+    // With t = tan(θ / 2): cos θ = (1 − t²) / (1 + t²), sin θ = 2t / (1 + t²); θ is within ±20°.
+    const int64_t t = draws.range(-11500, 11500);
     const int64_t norm = kUnit * kUnit + t * t;
     const int64_t cos = (kUnit * kUnit - t * t) * kUnit / norm;
     const int64_t sin = 2 * t * kUnit * kUnit / norm;
@@ -167,15 +168,15 @@ int draw_digit(DigitSplit split, int64_t i, uint8_t* pixels) {
       variants[static_cast<size_t>(draws.range(0, static_cast<int>(variants.size()) - 1))];
   const Warp warp(draws);
   const Placement place(draws);
-  Canvas canvas(draws.range(200, 440) + kOne / 2);
+  Canvas canvas(draws.range(160, 460) + kOne / 2);
   for (const Stroke& stroke : glyph) {
     std::vector<Point> points;
     for (const GlyphPoint& p : stroke) points.push_back(place(warp(p)));
     points = smooth(std::move(points));
     for (size_t k = 0; k + 1 < points.size(); ++k) canvas.line(points[k], points[k + 1]);
   }
-  const int ink = draws.range(150, 255);
-  const int noise = draws.range(0, 40);
+  const int ink = draws.range(110, 255);
+  const int noise = draws.range(0, 70);
   for (int k = 0; k < kDigitPixels; ++k) {
     const int value = (canvas.coverage(k) * ink + draws.bell() * noise) / kOne;
     pixels[k] = static_cast<uint8_t>(std::clamp(value, 0, 255));

@@ -64,9 +64,16 @@ std::vector<uint8_t> scale_rows(const Image& image, const std::vector<Taps>& tap
   return out;
 }
 
+void split_channels(const Image& image, uint8_t* chw) {
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = c; i < image.rgb.size(); i += 3) *chw++ = image.rgb[i];
+  }
+}
+
 }  // namespace
 
 void fit(const Image& image, int64_t height, int64_t width, uint8_t* chw) {
+  if (image.height == height && image.width == width) return split_channels(image, chw);
   const auto in_height = static_cast<double>(image.height);
   const auto in_width = static_cast<double>(image.width);
   const double scale =

@@ -1,0 +1,67 @@
+#include "data/dataset.h"
+
+#include "data/files.h"
+
+namespace crossbow::data {
+namespace {
+
+TEST(OpenDataset, SaysWhichNamesThereAre) {
+  EXPECT_THROW(open_dataset("mnits"), UsageError);
+  EXPECT_ERROR(open_dataset("mnits"),
+               "no data set 'mnits'; there are digits, mnist, cifar10, cifar100, imagefolder");
+}
+
+TEST(OpenDataset, RefusesFoldersThatMakeNoSense) {
+  EXPECT_THROW(open_dataset("imagefolder"), UsageError);
+  EXPECT_ERROR(open_dataset("imagefolder"), "as in imagefolder:DIR");
+  EXPECT_ERROR(open_dataset("digits:/tmp"), "takes no folder");
+  EXPECT_ERROR(open_dataset("mnist:"), "names no folder");
+}
+
+TEST(OpenDataset, SaysWhereAMissingSetShouldBeAndWhereItIsFrom) {
+  const ScopedVariable root("CROSSBOW_DATA", "/nowhere");
+  const std::string error = error_of([] { open_dataset("mnist"); });
+  for (const char* part : {"/nowhere/mnist", "train-images-idx3-ubyte", "yann.lecun.com"}) {
+    EXPECT_NE(error.find(part), error.npos) << error;
+  }
+  EXPECT_EQ(error.find('\n'), error.npos);
+}
+
+TEST(OpenDataset, LooksInTheCurrentFolderByDefault) {
+  const ScopedVariable root("CROSSBOW_DATA", nullptr);
+  const std::string folder = catalogue().at(1).folder;
+  EXPECT_EQ(folder, "data/mnist");
+}
+
+TEST(Catalogue, SaysWhatIsThere) {
+  TemporaryFolder folder;
+  const ScopedVariable root("CROSSBOW_DATA", folder.path().c_str());
+  const auto entry = [](const std::string& name) {
+    for (const CatalogueEntry& e : catalogue()) {
+      if (e.name == name) return e;
+    }
+    throw std::out_of_range(name);
+  };
+  EXPECT_TRUE(entry("digits").found);
+  EXPECT_FALSE(entry("imagefolder").found);
+  EXPECT_FALSE(entry("cifar100").found);
+  write_file(folder.path() / "cifar100" / "train.bin", {1});
+  EXPECT_FALSE(entry("cifar100").found);
+  write_file(folder.path() / "cifar100" / "test.bin", {1});
+  EXPECT_TRUE(entry("cifar100").found);
+  EXPECT_EQ(entry("cifar100").folder, (folder.path() / "cifar100").string());
+}
+
+TEST(Synthetic, HasTheShapeAndCountAskedFor) {
+  const auto set = synthetic({3, 5, 4}, 7, 20);
+  EXPECT_EQ(set->info.image, (Shape{3, 5, 4}));
+  EXPECT_EQ(set->info.classes, 7);
+  EXPECT_EQ(set->train->size(), 20);
+  EXPECT_EQ(set->train->label(13), 6);
+  const uint8_t* first = set->train->pixels(0, nullptr);
+  const uint8_t* last = set->train->pixels(19, nullptr);
+  EXPECT_FALSE(std::equal(first, first + 60, last));
+}
+
+}  // namespace
+}  // namespace crossbow::data

@@ -1,0 +1,297 @@
+#include "data/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "data/files.h"
+
+namespace crossbow::data {
+namespace {
+
+constexpr int64_t kSide = 6;
+
+/// Image i has label i. Its pixels count from 1 to 36 in the first channel and from 101 in the
+/// second, so that where each came from can be told.
+class CountingSplit : public Split {
+ public:
+  explicit CountingSplit(int64_t size) : Split(labels(size)) {}
+  const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
+    if (i == bad) fail("image {} is damaged", i);
+    if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    for (int64_t k = 0; k < kSide * kSide; ++k) {
+      scratch[k] = static_cast<uint8_t>(1 + k);
+      scratch[kSide * kSide + k] = static_cast<uint8_t>(101 + k);
+    }
+    return scratch;
+  }
+  bool in_memory() const override { return false; }
+
+  int64_t bad = -1;
+  int delay_ms = 0;
+
+ private:
+  static std::vector<int32_t> labels(int64_t size) {
+    std::vector<int32_t> labels;
+    for (int64_t i = 0; i < size; ++i) labels.push_back(static_cast<int32_t>(i));
+    return labels;
+  }
+};
+
+Dataset counting_set(std::shared_ptr<const CountingSplit> split) {
+  Info info{"counting", {2, kSide, kSide}, split->size(), {}, {}};
+  return {info, split, split};
+}
+Dataset counting_set(int64_t size) {
+  return counting_set(std::make_shared<const CountingSplit>(size));
+}
+
+Pipeline make_pipeline(const Dataset& set, const PipelineOptions& options) {
+  return Pipeline(set, set.train, options);
+}
+
+struct Served {
+  std::vector<int32_t> labels;
+  std::vector<float> images;
+  std::vector<int64_t> rows;
+
+  friend bool operator==(const Served& a, const Served& b) {
+    return a.labels == b.labels && a.images == b.images && a.rows == b.rows;
+  }
+};
+
+Served take(Pipeline& pipeline, int64_t first = 0, int64_t end = -1) {
+  Served served;
+  for (int64_t i = first; i < (end < 0 ? pipeline.batches() : end); ++i) {
+    const Batch& batch = pipeline.acquire(i);
+    EXPECT_EQ(batch.index, i);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.images) % 4096, 0u);
+    served.rows.push_back(batch.rows);
+    served.labels.insert(served.labels.end(), batch.labels, batch.labels + batch.rows);
+    served.images.insert(served.images.end(), batch.images,
+                         batch.images + batch.rows * 2 * kSide * kSide);
+    pipeline.release(batch);
+  }
+  return served;
+}
+
+Served epoch(Pipeline& pipeline, int64_t number, int64_t first = 0) {
+  pipeline.start(number, first);
+  return take(pipeline, first);
+}
+
+const PipelineOptions kRandom{
+    .batch = 4, .shuffle = true, .augment = {.pad = 2, .mirror = true}, .seed = 7};
+
+PipelineOptions with_threads(PipelineOptions options, int threads, int depth = 0) {
+  options.threads = threads;
+  options.depth = depth;
+  return options;
+}
+
+TEST(Pipeline, ServesEverySampleAndAPartialLastBatch) {
+  Pipeline pipeline = make_pipeline(counting_set(11), {.batch = 4});
+  EXPECT_EQ(pipeline.batches(), 3);
+  const Served served = epoch(pipeline, 0);
+  EXPECT_EQ(served.rows, (std::vector<int64_t>{4, 4, 3}));
+  for (int i = 0; i < 11; ++i) EXPECT_EQ(served.labels[static_cast<size_t>(i)], i);
+}
+
+TEST(Pipeline, ShufflesAnewEachEpochAndLosesNothing) {
+  Pipeline pipeline = make_pipeline(counting_set(50), kRandom);
+  std::vector<int32_t> first = epoch(pipeline, 0).labels, second = epoch(pipeline, 1).labels;
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
+  EXPECT_EQ(epoch(pipeline, 0).labels, first);
+  std::sort(first.begin(), first.end());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(first[static_cast<size_t>(i)], i);
+}
+
+TEST(Pipeline, DependsOnTheSeed) {
+  PipelineOptions other = kRandom;
+  other.seed = 8;
+  Pipeline a = make_pipeline(counting_set(50), kRandom), b = make_pipeline(counting_set(50), other);
+  EXPECT_NE(epoch(a, 0).labels, epoch(b, 0).labels);
+}
+
+TEST(Pipeline, IsTheSameForAnyNumberOfThreadsAndBuffers) {
+  const Dataset set = counting_set(101);
+  Pipeline one = make_pipeline(set, with_threads(kRandom, 1));
+  for (const int threads : {2, 5}) {
+    for (const int depth : {1, 2, 9}) {
+      Pipeline many = make_pipeline(set, with_threads(kRandom, threads, depth));
+      for (const int64_t number : {0, 3}) {
+        EXPECT_TRUE(epoch(one, number) == epoch(many, number)) << threads << " " << depth;
+      }
+    }
+  }
+}
+
+TEST(Pipeline, BeginsInMidEpoch) {
+  Pipeline pipeline = make_pipeline(counting_set(50), kRandom);
+  pipeline.start(2);
+  take(pipeline, 0, 5);
+  const Served rest = take(pipeline, 5);
+  EXPECT_TRUE(epoch(pipeline, 2, 5) == rest);
+  EXPECT_TRUE(epoch(pipeline, 2, pipeline.batches()).labels.empty());
+}
+
+TEST(Pipeline, NormalisesWithTheSetsValuesOrOthers) {
+  Dataset set = counting_set(1);
+  set.info.normalisation = {{0.5f, 0, 0}, {0.5f, 1, 1}};
+  Pipeline own = make_pipeline(set, {.batch = 1});
+  const Served served = epoch(own, 0);
+  EXPECT_FLOAT_EQ(served.images[9], 10 / 127.5f - 1);
+  EXPECT_FLOAT_EQ(served.images[kSide * kSide + 9], 110 / 255.0f);
+
+  Pipeline other =
+      make_pipeline(set, {.batch = 1, .normalisation = Normalisation{{0, 0.2f, 0}, {2, 4, 1}}});
+  const Served again = epoch(other, 0);
+  EXPECT_FLOAT_EQ(again.images[9], 10 / 510.0f);
+  EXPECT_FLOAT_EQ(again.images[kSide * kSide + 9], (110 / 255.0f - 0.2f) / 4);
+}
+
+/// How an augmented image was made, found from its pixels; every pixel is checked against it.
+struct Change {
+  int64_t down, right;
+  bool mirror;
+  friend bool operator<(const Change& a, const Change& b) {
+    return std::tie(a.down, a.right, a.mirror) < std::tie(b.down, b.right, b.mirror);
+  }
+};
+
+/// Which of the 36 pixels is at (y, x) of a channel; -1 for padding.
+int64_t source_at(const float* image, int64_t channel, int64_t y, int64_t x) {
+  const float value = image[(channel * kSide + y) * kSide + x];
+  return value == 0 ? -1 : std::lround(value * 255) - 1 - 100 * channel;
+}
+
+Change change_of(const float* image) {
+  const int64_t a = source_at(image, 0, 3, 2), b = source_at(image, 0, 3, 3);
+  Change change{a / kSide - 3, 0, b < a};
+  change.right = a % kSide - (change.mirror ? kSide - 1 - 2 : 2);
+  for (int64_t c = 0; c < 2; ++c) {
+    for (int64_t y = 0; y < kSide; ++y) {
+      for (int64_t x = 0; x < kSide; ++x) {
+        const int64_t from_y = y + change.down;
+        const int64_t from_x = (change.mirror ? kSide - 1 - x : x) + change.right;
+        const bool inside = from_y >= 0 && from_y < kSide && from_x >= 0 && from_x < kSide;
+        EXPECT_EQ(source_at(image, c, y, x), inside ? from_y * kSide + from_x : -1);
+      }
+    }
+  }
+  return change;
+}
+
+TEST(Pipeline, CropsAndMirrorsOverTheWholeRange) {
+  Pipeline pipeline = make_pipeline(counting_set(400), kRandom);
+  const Served served = epoch(pipeline, 0);
+  std::set<Change> seen;
+  int mirrored = 0;
+  for (size_t i = 0; i < 400; ++i) {
+    const Change change = change_of(served.images.data() + i * 2 * kSide * kSide);
+    ASSERT_LE(std::abs(change.down), 2);
+    ASSERT_LE(std::abs(change.right), 2);
+    seen.insert(change);
+    mirrored += change.mirror;
+  }
+  EXPECT_EQ(seen.size(), 5u * 5 * 2);
+  EXPECT_NEAR(mirrored, 200, 50);
+}
+
+TEST(Pipeline, AugmentsASampleAnewEachEpoch) {
+  PipelineOptions options = kRandom;
+  options.shuffle = false;
+  Pipeline pipeline = make_pipeline(counting_set(40), options);
+  const Served first = epoch(pipeline, 0), second = epoch(pipeline, 1);
+  EXPECT_EQ(first.labels, second.labels);
+  EXPECT_NE(first.images, second.images);
+}
+
+TEST(Pipeline, PadsFarBeyondTheImage) {
+  Pipeline pipeline = make_pipeline(counting_set(30), {.batch = 30, .augment = {.pad = 40}});
+  const Served served = epoch(pipeline, 0);
+  EXPECT_TRUE(
+      std::any_of(served.images.begin(), served.images.end() - 1, [](float v) { return v == 0; }));
+}
+
+TEST(Pipeline, ThrowsAtTheBatchThatFailed) {
+  const auto split = std::make_shared<CountingSplit>(20);
+  split->bad = 9;
+  const Dataset set = counting_set(split);
+  Pipeline pipeline = make_pipeline(set, with_threads({.batch = 4}, 2));
+  for (int round = 0; round < 3; ++round) {
+    pipeline.start(round);
+    EXPECT_EQ(take(pipeline, 0, 2).labels.size(), 8u);
+    EXPECT_ERROR(pipeline.acquire(2), "image 9 is damaged");
+    EXPECT_EQ(take(pipeline, 3).labels.size(), 8u);
+  }
+}
+
+TEST(Pipeline, RefusesWhatWouldWaitForEver) {
+  const Dataset set = counting_set(20);
+  Pipeline pipeline = make_pipeline(set, {.batch = 4});
+  EXPECT_ERROR(pipeline.acquire(0), "no batch 0");
+  pipeline.start(0, 2);
+  EXPECT_ERROR(pipeline.acquire(5), "no batch 5");
+  EXPECT_ERROR(pipeline.acquire(1), "batch 1 was served before");
+  const Batch& held = pipeline.acquire(2);
+  EXPECT_ERROR(pipeline.acquire(2), "batch 2 was served before");
+  EXPECT_ERROR(pipeline.start(1), "all batches of the last are released");
+  pipeline.release(held);
+  EXPECT_ERROR(pipeline.start(0, 6), "cannot begin at batch 6");
+  EXPECT_ERROR(make_pipeline(set, {.batch = 0}), "at least 1 image");
+}
+
+TEST(Pipeline, CountsTheTimeWaited) {
+  const auto split = std::make_shared<CountingSplit>(4);
+  split->delay_ms = 10;
+  const Dataset set = counting_set(split);
+  Pipeline pipeline = make_pipeline(set, {.batch = 2});
+  epoch(pipeline, 0);
+  EXPECT_GE(pipeline.waited_seconds(), 0.02);
+  pipeline.start(1);
+  EXPECT_EQ(pipeline.waited_seconds(), 0);
+}
+
+TEST(Pipeline, StopsAndRestartsAtAnyMoment) {
+  const auto split = std::make_shared<CountingSplit>(200);
+  split->delay_ms = 1;
+  const Dataset set = counting_set(split);
+  for (int round = 0; round < 20; ++round) {
+    Pipeline pipeline = make_pipeline(set, with_threads(kRandom, 3, 5));
+    if (round % 4 == 0) continue;  // never started
+    pipeline.start(round);
+    take(pipeline, 0, round % 3);
+    pipeline.start(round + 1, round % 7);
+    if (round % 2) take(pipeline, round % 7, round % 7 + 2);
+  }
+}
+
+TEST(Pipeline, FeedsSeveralLearnersAtATime) {
+  const Dataset set = counting_set(500);
+  Pipeline pipeline = make_pipeline(set, with_threads(kRandom, 2, 4));
+  constexpr int kLearners = 3;
+  for (int64_t number = 0; number < 3; ++number) {
+    pipeline.start(number);
+    std::vector<std::vector<int32_t>> labels(static_cast<size_t>(pipeline.batches()));
+    std::vector<std::thread> learners;
+    for (int learner = 0; learner < kLearners; ++learner) {
+      learners.emplace_back([&, learner] {
+        for (int64_t i = learner; i < pipeline.batches(); i += kLearners) {
+          const Batch& batch = pipeline.acquire(i);
+          labels[static_cast<size_t>(i)].assign(batch.labels, batch.labels + batch.rows);
+          pipeline.release(batch);
+        }
+      });
+    }
+    for (std::thread& learner : learners) learner.join();
+    std::vector<int32_t> all;
+    for (const auto& some : labels) all.insert(all.end(), some.begin(), some.end());
+    EXPECT_EQ(all, epoch(pipeline, number).labels);
+  }
+}
+
+}  // namespace
+}  // namespace crossbow::data
