@@ -1,0 +1,61 @@
+// A run's state on disk: enough to go on bit for bit, or to evaluate.
+//
+// File, little-endian: "CROSSBOW", u32 version, u32 length of the header, the header (JSON), the
+// tensors in the header's order as row-major f32, u32 CRC-32 of everything before it. The layouts
+// that a device prefers never reach the disk.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.h"
+#include "plan/program.h"
+#include "train/options.h"
+#include "train/record.h"
+
+namespace crossbow {
+
+struct Checkpoint {
+  enum class Role { parameter, momentum, state };
+  struct StoredTensor {
+    std::string name;
+    Role role = Role::parameter;
+    Shape shape;
+    std::vector<float> values;  // row-major
+  };
+
+  TrainOptions options;  // resolved
+  Shape image;           // of the data set
+  int64_t classes = 0;
+  int64_t samples = 0;  // training images
+  Position position;
+  std::vector<EpochRecord> history;
+  std::map<std::string, std::string> plan;  // the kernels chosen: AlgorithmChooser's keys, answers
+  int64_t metrics_bytes = 0;                // length of metrics.jsonl at this position
+  std::vector<StoredTensor> tensors;
+};
+
+std::vector<uint8_t> encode(const Checkpoint& checkpoint);
+/// Throws Error for anything that encode has not written, using memory in proportion to `file`.
+Checkpoint decode(std::span<const uint8_t> file);
+
+/// Fills in the tensors. The momentum of a run without any is left out.
+void store(const ParameterLayout& layout, const Replica& replica, bool momentum,
+           Checkpoint& checkpoint);
+/// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& replica);
+
+/// `folder`/checkpoint, and the one before as `folder`/checkpoint.previous. At every moment, also
+/// of a crash or on a full disk, at least one of them is whole.
+void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
+/// From a run's folder, or a checkpoint file itself. A folder whose newest checkpoint is damaged
+/// gives the one before, after a call of `warn`. Throws Error if there is none.
+Checkpoint load_checkpoint(const std::filesystem::path& folder_or_file,
+                           const std::function<void(std::string_view)>& warn);
+
+}  // namespace crossbow

@@ -1,0 +1,146 @@
+// The checkpoint's bytes.
+#include <zlib.h>
+
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/record_json.h"
+
+namespace crossbow {
+namespace {
+
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr std::string_view kMagic = "CROSSBOW";
+constexpr uint32_t kVersion = 1;
+constexpr size_t kPrologue = 16;  // magic, version, header length
+constexpr std::array<std::string_view, 3> kRoles = {"parameter", "momentum", "state"};
+
+uint32_t checksum(std::span<const uint8_t> bytes) {
+  return static_cast<uint32_t>(crc32_z(crc32_z(0, nullptr, 0), bytes.data(), bytes.size()));
+}
+
+uint32_t read_u32(std::span<const uint8_t> bytes, size_t at) {
+  uint32_t value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+void append(std::vector<uint8_t>& out, const void* data, size_t bytes) {
+  const auto* p = static_cast<const uint8_t*>(data);
+  out.insert(out.end(), p, p + bytes);
+}
+
+json shape_json(const Shape& shape) {
+  return json(std::vector<int64_t>(shape.begin(), shape.end()));
+}
+
+/// Sizes at least 1 whose product is at most `limit`: what follows may multiply them freely.
+Shape shape_from(const json& value, size_t limit) {
+  const auto dims = value.get<std::vector<int64_t>>();
+  if (dims.size() > Shape::kMaxRank) fail("a shape has too many dimensions");
+  size_t elements = 1;
+  for (const int64_t d : dims) {
+    if (d < 1 || static_cast<size_t>(d) > limit / elements) fail("a shape is out of range");
+    elements *= static_cast<size_t>(d);
+  }
+  return Shape(std::span<const int64_t>(dims));
+}
+
+json header_of(const Checkpoint& c) {
+  json tensors = json::array();
+  for (const auto& t : c.tensors) {
+    tensors.push_back({{"name", t.name},
+                       {"role", kRoles[static_cast<size_t>(t.role)]},
+                       {"shape", shape_json(t.shape)}});
+  }
+  return {{"config", to_config(c.options)},
+          {"image", shape_json(c.image)},
+          {"classes", c.classes},
+          {"samples", c.samples},
+          {"position", to_json(c.position)},
+          {"history", to_json(c.history)},
+          {"plan", c.plan},
+          {"metrics_bytes", c.metrics_bytes},
+          {"tensors", std::move(tensors)}};
+}
+
+Checkpoint::StoredTensor read_stored_tensor(const json& entry, std::span<const uint8_t>& data) {
+  Checkpoint::StoredTensor t;
+  t.name = entry.at("name").get<std::string>();
+  const auto role = std::find(kRoles.begin(), kRoles.end(), entry.at("role").get<std::string>());
+  if (role == kRoles.end()) fail("the tensor {} has an unknown role", t.name);
+  t.role = static_cast<Checkpoint::Role>(role - kRoles.begin());
+  t.shape = shape_from(entry.at("shape"), data.size() / sizeof(float));
+  t.values.resize(static_cast<size_t>(t.shape.elements()));
+  const size_t bytes = t.values.size() * sizeof(float);
+  if (bytes > data.size()) fail("the values of {} are missing", t.name);
+  std::memcpy(t.values.data(), data.data(), bytes);
+  data = data.subspan(bytes);
+  return t;
+}
+
+Checkpoint from_header(const json& header, std::span<const uint8_t> data) {
+  constexpr size_t kLargestImage = size_t{1} << 32;
+  Checkpoint c;
+  apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
+  c.image = shape_from(header.at("image"), kLargestImage);
+  c.classes = header.at("classes").get<int64_t>();
+  c.samples = header.at("samples").get<int64_t>();
+  c.position = position_from_json(header.at("position"));
+  c.history = history_from_json(header.at("history"));
+  c.plan = header.at("plan").get<std::map<std::string, std::string>>();
+  c.metrics_bytes = header.at("metrics_bytes").get<int64_t>();
+  for (const json& entry : header.at("tensors"))
+    c.tensors.push_back(read_stored_tensor(entry, data));
+  if (!data.empty()) fail("{} bytes follow the last tensor", data.size());
+  return c;
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode(const Checkpoint& checkpoint) {
+  const std::string header = header_of(checkpoint).dump();
+  const auto length = static_cast<uint32_t>(header.size());
+  std::vector<uint8_t> out;
+  append(out, kMagic.data(), kMagic.size());
+  append(out, &kVersion, sizeof kVersion);
+  append(out, &length, sizeof length);
+  append(out, header.data(), header.size());
+  for (const auto& t : checkpoint.tensors)
+    append(out, t.values.data(), t.values.size() * sizeof(float));
+  const uint32_t crc = checksum(out);
+  append(out, &crc, sizeof crc);
+  return out;
+}
+
+Checkpoint decode(std::span<const uint8_t> file) {
+  if (file.size() < kPrologue + 4 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
+    fail("it is not a checkpoint of crossbow");
+  }
+  const uint32_t version = read_u32(file, 8);
+  if (version != kVersion)
+    fail("it has format version {}, this program reads {}", version, kVersion);
+  const auto body = file.first(file.size() - 4);
+  if (read_u32(file, body.size()) != checksum(body)) {
+    fail("its checksum does not match: it is cut short or damaged");
+  }
+  const size_t length = read_u32(file, 12);
+  if (length > body.size() - kPrologue) fail("its header is longer than the file");
+  const auto text = body.subspan(kPrologue, length);
+  try {
+    return from_header(json::parse(text.begin(), text.end()), body.subspan(kPrologue + length));
+  } catch (const json::exception& e) {
+    fail("its header is damaged ({})", e.what());
+  } catch (const UsageError& e) {
+    fail("its header is damaged ({})", e.what());
+  }
+}
+
+}  // namespace crossbow

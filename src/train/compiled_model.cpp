@@ -1,0 +1,74 @@
+#include "train/compiled_model.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "graph/autodiff.h"
+#include "graph/passes.h"
+#include "graph/source.h"
+#include "ops/loss.h"
+
+namespace crossbow {
+
+Graph classifier_graph(const ModelFunction& logits, const ModelSpec& spec) {
+  Graph graph;
+  std::vector<int64_t> shape{spec.batch};
+  shape.insert(shape.end(), spec.image.begin(), spec.image.end());
+  const Tensor images =
+      input(graph, Shape(std::span<const int64_t>(shape)), 0, DType::f32, "images");
+  const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
+  const Tensor y = logits(images);
+  if (y.shape() != Shape{spec.batch, spec.classes}) {
+    fail("the net's result has shape {}, but {} images of {} classes need {}", y.shape().str(),
+         spec.batch, spec.classes, Shape{spec.batch, spec.classes}.str());
+  }
+  graph.set_output("logits", y.value);
+  graph.set_output("loss", softmax_cross_entropy(y, labels).value);
+  graph.set_output("accuracy", accuracy(y, labels).value);
+  return graph;
+}
+
+CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser) {
+  CompileOptions compile;
+  compile.device = options.device;
+  compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
+  compile.threads = static_cast<int>(*options.threads_per_learner);
+  compile.chooser = options.deterministic ? nullptr : chooser;
+  return compile;
+}
+
+Graph training_graph(const Graph& forward, int64_t rows) {
+  Graph graph = with_batch(forward, rows);
+  differentiate(graph, graph.output("loss"));
+  return remove_dead(graph);
+}
+
+CompiledModel::CompiledModel(const Graph& forward, const CompileOptions& options)
+    : forward_(fuse(forward)), options_(options) {}
+
+std::shared_ptr<const Program> CompiledModel::training(int64_t rows) {
+  auto& program = training_[rows];
+  if (!program) program = compile(training_graph(forward_, rows));
+  return program;
+}
+
+std::shared_ptr<const Program> CompiledModel::evaluation(int64_t rows) {
+  auto& program = evaluation_[rows];
+  if (!program) program = compile(remove_dead(for_inference(with_batch(forward_, rows))));
+  return program;
+}
+
+std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {
+  auto program = Program::compile(graph, options_);
+  options_.parameters = program->parameters();
+  return program;
+}
+
+size_t CompiledModel::arena_bytes() const {
+  size_t bytes = 0;
+  for (const auto& [rows, program] : training_) bytes = std::max(bytes, program->arena_bytes());
+  for (const auto& [rows, program] : evaluation_) bytes = std::max(bytes, program->arena_bytes());
+  return bytes;
+}
+
+}  // namespace crossbow

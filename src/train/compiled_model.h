@@ -1,0 +1,50 @@
+// A net ready to run: its programs for training and evaluation, whole and last batches.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "graph/graph.h"
+#include "models/model.h"
+#include "plan/program.h"
+#include "train/options.h"
+
+namespace crossbow {
+
+/// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
+using ModelFunction = std::function<Tensor(Tensor images)>;
+
+/// The forward graph of classification around `logits`; see build_model for its inputs and outputs.
+Graph classifier_graph(const ModelFunction& logits, const ModelSpec& spec);
+
+/// How to compile for the options' device, precision and threads (which must be resolved).
+CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser);
+
+/// Compiles one graph for different uses and numbers of rows, on demand, and keeps the programs.
+/// All share the parameter layout, which the first one decides; they run one at a time, so they can
+/// share an arena too. One thread at a time.
+class CompiledModel {
+ public:
+  CompiledModel(const Graph& forward, const CompileOptions& options);
+
+  std::shared_ptr<const Program> training(int64_t rows);
+  std::shared_ptr<const Program> evaluation(int64_t rows);
+
+  const CompileOptions& options() const { return options_; }
+  /// Null until something is compiled.
+  std::shared_ptr<const ParameterLayout> parameters() const { return options_.parameters; }
+  /// What the programs compiled so far need.
+  size_t arena_bytes() const;
+
+ private:
+  std::shared_ptr<const Program> compile(const Graph& graph);
+
+  const Graph forward_;  // fused
+  CompileOptions options_;
+  std::map<int64_t, std::shared_ptr<const Program>> training_, evaluation_;
+};
+
+/// The joint forward and backward graph that one training step runs.
+Graph training_graph(const Graph& forward, int64_t rows);
+
+}  // namespace crossbow

@@ -1,0 +1,161 @@
+#include "train/config.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "core/error.h"
+
+namespace crossbow {
+namespace {
+
+using O = TrainOptions;
+
+constexpr bool kMayChange = true;
+
+const std::array kTable = {
+    OptionEntry{"model", "NAME", "the net, as `crossbow models` lists them", &O::model},
+    OptionEntry{"data", "NAME[:DIR]", "the data set, as `crossbow data` lists them", &O::data},
+    OptionEntry{"image-size", "N", "side of an imagefolder's images; 0: as large as the first",
+                &O::image_size},
+    OptionEntry{"pad", "N", "zeros around training images, for random crops", &O::pad},
+    OptionEntry{"mirror", "", "flip half of the training images", &O::mirror},
+    OptionEntry{"device", "NAME", "cpu, or ref: the slow, plain reference", &O::device},
+    OptionEntry{"batch", "N", "images a step and learner", &O::batch},
+    OptionEntry{"learners", "N|auto", "models trained side by side; auto: 1", &O::learners},
+    OptionEntry{"threads-per-learner", "N|auto", "auto: one for each physical core",
+                &O::threads_per_learner},
+    OptionEntry{"sync", "NAME", "how several learners agree", &O::sync},
+    OptionEntry{"precision", "f32|bf16", "of activations and products", &O::precision},
+    OptionEntry{"seed", "N", "of all that is random", &O::seed},
+    OptionEntry{"deterministic", "",
+                "choose kernels without timing them, so that runs agree between machines alike",
+                &O::deterministic},
+    OptionEntry{"epochs", "N", "passes over the training images", &O::epochs, kMayChange},
+    OptionEntry{"target-accuracy", "A", "stop at this test accuracy, a fraction",
+                &O::target_accuracy, kMayChange},
+    OptionEntry{"eval-every", "N", "epochs between evaluations", &O::eval_every, kMayChange},
+    OptionEntry{"optimizer", "sgd", "stochastic gradient descent", &O::optimizer},
+    OptionEntry{"lr", "R", "learning rate", &O::lr},
+    OptionEntry{"lr-schedule", "NAME", "fixed, step, multistep or cosine", &O::lr_schedule},
+    OptionEntry{"lr-milestones", "E,E",
+                "epochs at which multistep drops the rate; step: how many between drops",
+                &O::lr_milestones},
+    OptionEntry{"lr-gamma", "F", "what each drop multiplies the rate by", &O::lr_gamma},
+    OptionEntry{"warmup", "E", "epochs over which the rate grows from 0", &O::warmup},
+    OptionEntry{"momentum", "M", "heavy-ball momentum", &O::momentum},
+    OptionEntry{"nesterov", "", "Nesterov's momentum instead", &O::nesterov},
+    OptionEntry{"weight-decay", "W", "added to the gradient, times the weights", &O::weight_decay},
+    OptionEntry{"clip-norm", "C", "largest norm of the whole gradient", &O::clip_norm},
+    OptionEntry{"out", "DIR", "folder for the run's files", &O::out, kMayChange},
+    OptionEntry{"log-every", "N", "steps between lines of metrics.jsonl", &O::log_every,
+                kMayChange},
+};
+
+template <typename T>
+struct ValueOf {
+  using Type = T;
+};
+template <typename T>
+struct ValueOf<std::optional<T>> {
+  using Type = T;
+};
+
+template <typename Number>
+Number parse_number(std::string_view name, std::string_view text, std::string_view kind) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || text.empty()) {
+    fail_usage("{}: '{}' is not {}", name, text, kind);
+  }
+  return value;
+}
+
+double parse_real(std::string_view name, std::string_view text) {
+  const auto value = parse_number<double>(name, text, "a number");
+  if (!std::isfinite(value)) fail_usage("{}: '{}' is not a finite number", name, text);
+  return value;
+}
+
+template <typename T>
+T parse(std::string_view name, std::string_view text) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return std::string(text);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (text != "true" && text != "false") fail_usage("{}: '{}' is not true or false", name, text);
+    return text == "true";
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    // TOML's integers end at 2^63 − 1, and the resolved configuration must be able to say it.
+    const auto value = parse_number<int64_t>(name, text, "a whole number below 2^63");
+    if (value < 0) fail_usage("{}: {} is negative", name, text);
+    return static_cast<uint64_t>(value);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return parse_number<int64_t>(name, text, "a whole number");
+  } else if constexpr (std::is_same_v<T, double>) {
+    return parse_real(name, text);
+  } else {
+    std::vector<double> values;
+    while (!text.empty()) {
+      const size_t comma = text.find(',');
+      values.push_back(parse_real(name, text.substr(0, comma)));
+      if (comma == text.npos) break;
+      text.remove_prefix(comma + 1);
+      if (text.empty()) fail_usage("{}: there is nothing after the last comma", name);
+    }
+    return values;
+  }
+}
+
+template <typename T>
+std::string text_of(const T& value) {
+  return fmt::format("{}", value);
+}
+std::string text_of(const std::vector<double>& value) {
+  return fmt::format("{}", fmt::join(value, ","));
+}
+template <typename T>
+std::string text_of(const std::optional<T>& value) {
+  return value ? text_of(*value) : "auto";
+}
+
+}  // namespace
+
+std::span<const OptionEntry> option_table() {
+  return kTable;
+}
+
+const OptionEntry* find_option(std::string_view name) {
+  for (const OptionEntry& entry : kTable) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+void set_option(TrainOptions& options, const OptionEntry& entry, std::string_view text) {
+  std::visit(
+      [&](auto member) {
+        auto& field = options.*member;
+        using Field = std::remove_reference_t<decltype(field)>;
+        using Value = typename ValueOf<Field>::Type;
+        constexpr bool kOptional = !std::is_same_v<Field, Value>;
+        if constexpr (kOptional) {
+          if (text == "auto") {
+            field.reset();
+            return;
+          }
+        }
+        field = parse<Value>(entry.name, text);
+      },
+      entry.member);
+}
+
+std::string option_text(const TrainOptions& options, const OptionEntry& entry) {
+  return std::visit([&](auto member) { return text_of(options.*member); }, entry.member);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,104 @@
+// Configuration files: TOML to options and back.
+#include <toml++/toml.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/nearest.h"
+#include "train/config.h"
+
+namespace crossbow {
+namespace {
+
+constexpr size_t kLargestFile = 1 << 20;
+
+std::string value_text(const toml::node& node, std::string_view name) {
+  if (const auto* s = node.as_string()) return s->get();
+  if (const auto* i = node.as_integer()) return fmt::format("{}", i->get());
+  if (const auto* f = node.as_floating_point()) return fmt::format("{}", f->get());
+  if (const auto* b = node.as_boolean()) return b->get() ? "true" : "false";
+  const toml::array* array = node.as_array();
+  if (!array) fail_usage("{} is neither a number, a string, true, false nor a list", name);
+  std::string joined;
+  for (const toml::node& element : *array) {
+    if (!element.is_number()) fail_usage("{}: a list may hold numbers only", name);
+    joined += (joined.empty() ? "" : ",") + value_text(element, name);
+  }
+  return joined;
+}
+
+std::string quoted(std::string_view text) {
+  std::ostringstream out;
+  out << toml::value<std::string>(text);
+  return out.str();
+}
+
+bool is_string(const OptionEntry& entry) {
+  return std::holds_alternative<std::string TrainOptions::*>(entry.member) ||
+         std::holds_alternative<std::optional<std::string> TrainOptions::*>(entry.member);
+}
+
+bool is_list(const OptionEntry& entry) {
+  return std::holds_alternative<std::optional<std::vector<double>> TrainOptions::*>(entry.member);
+}
+
+}  // namespace
+
+void apply_config(TrainOptions& options, std::string_view toml, std::string_view source) {
+  toml::table table;
+  try {
+    table = toml::parse(toml);
+  } catch (const toml::parse_error& e) {
+    fail_usage("{}:{}: {}", source, e.source().begin.line, e.description());
+  }
+  std::vector<std::string_view> names;
+  for (const OptionEntry& entry : option_table()) names.push_back(entry.name);
+  for (const auto& [key, node] : table) {
+    const OptionEntry* entry = find_option(key.str());
+    try {
+      if (!entry) fail_unknown_option(key.str(), names);
+      set_option(options, *entry, value_text(node, key.str()));
+    } catch (const UsageError& e) {
+      fail_usage("{}:{}: {}", source, node.source().begin.line, e.what());
+    }
+  }
+}
+
+void apply_config_file(TrainOptions& options, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail("cannot read the configuration file {}", path);
+  std::string text(kLargestFile + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad()) fail("cannot read the configuration file {}", path);
+  if (text.size() > kLargestFile)
+    fail("{} is too long for a configuration file (over 1 MiB)", path);
+  apply_config(options, text, path);
+}
+
+std::string to_config(const TrainOptions& options) {
+  std::string text;
+  for (const OptionEntry& entry : option_table()) {
+    std::string value = option_text(options, entry);
+    if (value == "auto") continue;
+    if (is_string(entry)) value = quoted(value);
+    if (is_list(entry)) value = '[' + value + ']';
+    text += fmt::format("{} = {}\n", entry.name, value);
+  }
+  return text;
+}
+
+void fail_unknown_option(std::string_view name, std::span<const std::string_view> known) {
+  constexpr std::array<std::string_view, 5> kOfSeveralLearners = {
+      "sync-period", "alpha", "central-momentum", "splits", "retune"};
+  for (const std::string_view later : kOfSeveralLearners) {
+    if (name == later)
+      fail_usage("{}: this version trains one learner, which has no use for it", name);
+  }
+  fail_usage("{}: there is no such option{}", name, did_you_mean(name, known));
+}
+
+}  // namespace crossbow

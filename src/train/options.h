@@ -1,0 +1,59 @@
+// What a training run is told. The command line, the TOML file of `--config` and the C++ API all
+// fill this one struct; config.h lists its members by name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace crossbow {
+
+/// An unset optional is "auto": taken from the model's recipe, or chosen by the program where the
+/// comment says so. A plain value.
+struct TrainOptions {
+  // What to train, on what.
+  std::string model = "lenet";      // a name that `crossbow models` lists, options after a colon
+  std::optional<std::string> data;  // NAME or NAME:DIR, as `crossbow data` lists
+  int64_t image_size = 0;           // side of an imagefolder's images; 0: as large as the first
+  std::optional<int64_t> pad;       // zeros around a training image for random crops
+  std::optional<bool> mirror;       // flip half of the training images
+
+  // Who computes it.
+  std::string device = "cpu";                  // cpu, or ref: the slow, plain reference
+  int64_t batch = 16;                          // images a step
+  std::optional<int64_t> learners;             // auto: 1
+  std::optional<int64_t> threads_per_learner;  // auto: one a physical core
+  std::string sync = "none";                   // how several learners agree
+  std::string precision = "f32";               // f32, or bf16: weights and statistics stay f32
+  uint64_t seed = 1;
+  bool deterministic = false;  // no timed choice of kernels: the same bits on a fresh machine too
+
+  // For how long.
+  std::optional<int64_t> epochs;
+  std::optional<double> target_accuracy;  // stop when the test accuracy reaches it; auto: never
+  int64_t eval_every = 1;                 // epochs between evaluations; the last one always is
+
+  // How.
+  std::string optimizer = "sgd";
+  std::optional<double> lr;
+  std::optional<std::string> lr_schedule;            // fixed, step, multistep or cosine
+  std::optional<std::vector<double>> lr_milestones;  // epochs; of step: the one interval
+  std::optional<double> lr_gamma;                    // factor at each milestone
+  std::optional<double> warmup;                      // epochs over which the rate grows from 0
+  std::optional<double> momentum;                    // heavy ball, PyTorch's form
+  bool nesterov = false;
+  std::optional<double> weight_decay;  // on all parameters
+  std::optional<double> clip_norm;     // largest global norm of the gradient; auto: no limit
+
+  // Where to, and how much to tell.
+  std::optional<std::string>
+      out;                  // the run's folder; auto: `crossbow train` makes one, train() none
+  int64_t log_every = 100;  // steps between lines of metrics.jsonl
+
+  /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
+  /// `target_accuracy`, `eval_every`, `log_every` and `out`. Not part of a configuration file.
+  std::optional<std::string> resume;
+};
+
+}  // namespace crossbow

@@ -1,0 +1,48 @@
+#include "train/recipe.h"
+
+#include "core/machine.h"
+#include "data/dataset.h"
+
+namespace crossbow {
+namespace {
+
+template <typename T, typename U>
+void fill(std::optional<T>& option, const U& value) {
+  if (!option) option = static_cast<T>(value);
+}
+
+}  // namespace
+
+TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
+  fill(o.data, recipe.data.empty() ? "digits" : recipe.data);
+  fill(o.pad, recipe.pad);
+  fill(o.mirror, recipe.mirror);
+  fill(o.learners, 1);
+  fill(o.threads_per_learner, physical_cores());
+  fill(o.epochs, recipe.epochs);
+  fill(o.lr, recipe.lr);
+  fill(o.lr_schedule, recipe.lr_schedule);
+  if (*o.lr_schedule == "step" || *o.lr_schedule == "multistep") {
+    if (*o.lr_schedule == recipe.lr_schedule) fill(o.lr_milestones, recipe.lr_milestones);
+    fill(o.lr_gamma, recipe.lr_gamma);
+  }
+  fill(o.warmup, recipe.warmup);
+  fill(o.momentum, recipe.momentum);
+  fill(o.weight_decay, recipe.weight_decay);
+  return o;
+}
+
+ModelSpec spec_of(const TrainOptions& options) {
+  const Model& model = find_model(options.model);
+  if (!options.data) return {model.default_image, model.default_classes, options.batch, {}};
+  for (const data::CatalogueEntry& entry : data::catalogue()) {
+    const bool named = options.data->substr(0, options.data->find(':')) == entry.name;
+    if (named && entry.image.rank() > 0) return {entry.image, entry.classes, options.batch, {}};
+  }
+  data::OpenOptions open;
+  open.image_size = options.image_size;
+  const auto dataset = data::open_dataset(*options.data, open);
+  return {dataset->info.image, dataset->info.classes, options.batch, {}};
+}
+
+}  // namespace crossbow

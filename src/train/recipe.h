@@ -1,0 +1,18 @@
+// What a run uses where its options leave the choice open.
+#pragma once
+
+#include "models/model.h"
+#include "train/options.h"
+
+namespace crossbow {
+
+/// The options with everything set that has a default: the recipe's values, one learner, a thread
+/// for each physical core. Only target_accuracy, clip_norm, out and resume stay unset if they were,
+/// and the milestones and gamma of a schedule that has none. Idempotent.
+TrainOptions with_recipe(TrainOptions options, const Recipe& recipe);
+
+/// The shapes that the options' model is built for: those of their data set if they name one,
+/// otherwise the model's own.
+ModelSpec spec_of(const TrainOptions& options);
+
+}  // namespace crossbow

@@ -1,0 +1,27 @@
+// What a run has measured so far, and where it stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace crossbow {
+
+/// One epoch; times are of training alone.
+struct EpochRecord {
+  int64_t epoch = 0;      // from 1
+  double train_loss = 0;  // mean over the epoch's samples, each before its update
+  std::optional<double> test_loss, test_accuracy;  // unset where the epoch was not evaluated
+  double seconds = 0, images_per_second = 0;
+  int64_t learners = 1;
+};
+
+/// Between two steps. `batch` may be the number of batches: then evaluation is yet to come.
+struct Position {
+  int64_t epoch = 0, batch = 0;  // to do next, from 0
+  int64_t step = 0;              // done, in the whole run
+  double loss_sum = 0;           // this epoch: loss times rows
+  double seconds = 0;            // this epoch: of training
+};
+
+}  // namespace crossbow

@@ -1,0 +1,75 @@
+#include "train/record_json.h"
+
+#include "core/error.h"
+
+namespace crossbow {
+
+using nlohmann::json;
+
+namespace {
+
+std::optional<double> optional_number(const json& value) {
+  if (value.is_null()) return {};
+  return value.get<double>();
+}
+
+EpochRecord record_from_json(const json& value) {
+  EpochRecord r;
+  r.epoch = value.at("epoch").get<int64_t>();
+  r.train_loss = value.at("train_loss").get<double>();
+  r.test_loss = optional_number(value.at("test_loss"));
+  r.test_accuracy = optional_number(value.at("test_accuracy"));
+  r.seconds = value.at("seconds").get<double>();
+  r.images_per_second = value.at("images_per_second").get<double>();
+  r.learners = value.at("learners").get<int64_t>();
+  return r;
+}
+
+}  // namespace
+
+json to_json(const std::optional<double>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json to_json(const EpochRecord& r) {
+  return {{"epoch", r.epoch},
+          {"train_loss", r.train_loss},
+          {"test_loss", to_json(r.test_loss)},
+          {"test_accuracy", to_json(r.test_accuracy)},
+          {"seconds", r.seconds},
+          {"images_per_second", r.images_per_second},
+          {"learners", r.learners}};
+}
+
+json to_json(const std::vector<EpochRecord>& history) {
+  json list = json::array();
+  for (const EpochRecord& record : history) list.push_back(to_json(record));
+  return list;
+}
+
+json to_json(const Position& p) {
+  return {{"epoch", p.epoch},
+          {"batch", p.batch},
+          {"step", p.step},
+          {"loss_sum", p.loss_sum},
+          {"seconds", p.seconds}};
+}
+
+std::vector<EpochRecord> history_from_json(const json& value) {
+  std::vector<EpochRecord> history;
+  for (const json& record : value) history.push_back(record_from_json(record));
+  return history;
+}
+
+Position position_from_json(const json& value) {
+  Position p;
+  p.epoch = value.at("epoch").get<int64_t>();
+  p.batch = value.at("batch").get<int64_t>();
+  p.step = value.at("step").get<int64_t>();
+  p.loss_sum = value.at("loss_sum").get<double>();
+  p.seconds = value.at("seconds").get<double>();
+  if (p.epoch < 0 || p.batch < 0 || p.step < 0) fail("the position is out of range");
+  return p;
+}
+
+}  // namespace crossbow

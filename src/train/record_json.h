@@ -1,0 +1,20 @@
+// A run's records as JSON: in checkpoints, metrics.jsonl and `crossbow train --json`.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "train/record.h"
+
+namespace crossbow {
+
+/// Unset numbers are null.
+nlohmann::json to_json(const std::optional<double>& value);
+nlohmann::json to_json(const EpochRecord& record);
+nlohmann::json to_json(const std::vector<EpochRecord>& history);
+nlohmann::json to_json(const Position& position);
+
+// The reverse; both throw nlohmann::json::exception or Error for what to_json has not made.
+std::vector<EpochRecord> history_from_json(const nlohmann::json& value);
+Position position_from_json(const nlohmann::json& value);
+
+}  // namespace crossbow

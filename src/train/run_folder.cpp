@@ -1,0 +1,86 @@
+#include "train/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "train/config.h"
+#include "train/record_json.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path made(const TrainOptions& options) {
+  const fs::path path = *options.out;
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!fs::is_directory(path)) {
+    fail("cannot make the folder {} ({}): choose another with --out", path.string(),
+         error ? error.message() : "it is a file");
+  }
+  return path;
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes, int64_t every)
+    : path_(path), every_(every) {
+  file_.reset(std::fopen(path.c_str(), "a"));
+  if (!file_) fail("cannot write {} ({})", path.string(), std::strerror(errno));
+  bytes_ = std::min(keep_bytes, static_cast<int64_t>(fs::file_size(path)));
+  fs::resize_file(path, static_cast<uintmax_t>(bytes_));
+}
+
+void MetricsLog::step(int64_t step, int64_t samples, float loss, int64_t rows, double lr) {
+  loss_sum_ += static_cast<double>(loss) * static_cast<double>(rows);
+  rows_ += rows;
+  if (step % every_ != 0) return;
+  char line[256];
+  const auto end =
+      fmt::format_to_n(line, sizeof line, "{{\"step\":{},\"samples\":{},\"loss\":{},\"lr\":{}}}\n",
+                       step, samples, loss_sum_ / static_cast<double>(rows_), lr);
+  write(line, std::min(end.size, sizeof line));
+  loss_sum_ = 0;
+  rows_ = 0;
+}
+
+void MetricsLog::epoch(const EpochRecord& record) {
+  const std::string line = to_json(record).dump() + '\n';
+  write(line.data(), line.size());
+}
+
+void MetricsLog::write(const char* line, size_t length) {
+  if (std::fwrite(line, 1, length, file_.get()) != length || std::fflush(file_.get()) != 0) {
+    fail("cannot write {} ({}): make room or choose another folder with --out", path_.string(),
+         std::strerror(errno));
+  }
+  bytes_ += static_cast<int64_t>(length);
+}
+
+void RunFolder::check(const TrainOptions& options) {
+  if (options.resume || !options.out || !fs::exists(fs::path(*options.out) / "checkpoint")) return;
+  fail_usage(
+      "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
+      "another",
+      *options.out);
+}
+
+RunFolder::RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes)
+    : path_(made(options)), metrics_(path_ / "metrics.jsonl", metrics_bytes, options.log_every) {
+  write_text(path_ / "config.toml", to_config(options));
+  write_text(path_ / "plan.json", nlohmann::json(plan).dump(1) + "\n");
+}
+
+bool RunFolder::has_checkpoint() const {
+  return fs::exists(path_ / "checkpoint");
+}
+
+}  // namespace crossbow

@@ -1,0 +1,55 @@
+// The folder that a run leaves behind: config.toml, plan.json, metrics.jsonl and checkpoints.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "plan/tuner.h"
+#include "train/checkpoint.h"
+
+namespace crossbow {
+
+/// Lines of JSON, one every so many steps and one an epoch. Each line is on its way to disk when
+/// the call returns. Throws Error if it cannot be written.
+class MetricsLog {
+ public:
+  /// Goes on after the first `keep_bytes` of the file; what follows is of steps to be done again.
+  MetricsLog(const std::filesystem::path& path, int64_t keep_bytes, int64_t every);
+
+  /// A step's mean loss over `rows` samples. Allocates nothing.
+  void step(int64_t step, int64_t samples, float loss, int64_t rows, double lr);
+  void epoch(const EpochRecord& record);
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  void write(const char* line, size_t length);
+
+  struct Close {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  int64_t every_, bytes_;
+  double loss_sum_ = 0;  // since the last line, as are the rows
+  int64_t rows_ = 0;
+};
+
+class RunFolder {
+ public:
+  /// Throws UsageError if the folder that `options.out` names holds a run already and this is no
+  /// continuation of it: known before anything is computed.
+  static void check(const TrainOptions& options);
+  /// Makes the folder unless it is there. Throws Error if it cannot be written.
+  RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes);
+
+  const std::filesystem::path& path() const { return path_; }
+  MetricsLog& metrics() { return metrics_; }
+  bool has_checkpoint() const;
+
+ private:
+  std::filesystem::path path_;
+  MetricsLog metrics_;
+};
+
+}  // namespace crossbow

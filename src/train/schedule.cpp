@@ -1,0 +1,59 @@
+#include "train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+
+namespace crossbow {
+namespace {
+
+Schedule::Kind kind_of(const std::string& name) {
+  if (name == "fixed") return Schedule::Kind::fixed;
+  if (name == "step") return Schedule::Kind::step;
+  if (name == "multistep") return Schedule::Kind::multistep;
+  if (name == "cosine") return Schedule::Kind::cosine;
+  fail_usage("there is no learning-rate schedule '{}'", name);
+}
+
+int64_t in_samples(double epochs, int64_t samples_per_epoch) {
+  return std::llround(std::min(epochs * static_cast<double>(samples_per_epoch), 0x1p62));
+}
+
+}  // namespace
+
+Schedule Schedule::of(const TrainOptions& options, int64_t samples_per_epoch) {
+  Schedule s;
+  s.kind = kind_of(*options.lr_schedule);
+  s.lr = *options.lr;
+  s.gamma = options.lr_gamma.value_or(1);
+  for (const double epoch : options.lr_milestones.value_or(std::vector<double>{})) {
+    s.milestones.push_back(std::max<int64_t>(1, in_samples(epoch, samples_per_epoch)));
+  }
+  s.warmup = in_samples(*options.warmup, samples_per_epoch);
+  s.total = in_samples(static_cast<double>(*options.epochs), samples_per_epoch);
+  return s;
+}
+
+double Schedule::rate(int64_t samples) const {
+  if (samples < warmup) return lr * static_cast<double>(samples) / static_cast<double>(warmup);
+  switch (kind) {
+    case Kind::fixed:
+      break;
+    case Kind::step:
+      return lr * std::pow(gamma, static_cast<double>(samples / milestones[0]));
+    case Kind::multistep: {
+      const auto passed = std::upper_bound(milestones.begin(), milestones.end(), samples);
+      return lr * std::pow(gamma, static_cast<double>(passed - milestones.begin()));
+    }
+    case Kind::cosine: {
+      const double length = static_cast<double>(std::max<int64_t>(1, total - warmup));
+      const double t = std::min(1.0, static_cast<double>(samples - warmup) / length);
+      return lr * (1 + std::cos(std::numbers::pi * t)) / 2;
+    }
+  }
+  return lr;
+}
+
+}  // namespace crossbow

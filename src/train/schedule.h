@@ -1,0 +1,36 @@
+// Learning-rate schedules, counted in samples so that they mean the same at every batch size.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/options.h"
+
+namespace crossbow {
+
+/// A plain value; with n samples of an epoch, an epoch's number e stands for sample round(e·n).
+struct Schedule {
+  enum class Kind { fixed, step, multistep, cosine };
+
+  Kind kind = Kind::fixed;
+  double lr = 0;
+  double gamma = 1;
+  std::vector<int64_t> milestones;  // samples; of step: the one interval
+  int64_t warmup = 0;               // samples
+  int64_t total = 0;                // samples of the whole run
+
+  /// From resolved options.
+  static Schedule of(const TrainOptions& options, int64_t samples_per_epoch);
+
+  /// The rate of the step that starts when s samples have been seen:
+  ///   fixed      lr
+  ///   step       lr · gamma^floor(s / milestones[0])
+  ///   multistep  lr · gamma^(number of milestones <= s)
+  ///   cosine     lr · (1 + cos(pi · (s − warmup) / (total − warmup))) / 2, Loshchilov & Hutter
+  ///   2017
+  /// and while s < warmup, lr · s / warmup instead (Goyal et al. 2017).
+  double rate(int64_t samples) const;
+};
+
+}  // namespace crossbow

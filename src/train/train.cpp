@@ -1,0 +1,46 @@
+#include "train/train.h"
+
+#include <omp.h>
+
+#include "core/error.h"
+#include "train/config.h"
+#include "train/recipe.h"
+#include "train/trainer.h"
+
+namespace crossbow {
+namespace {
+
+TrainResult train_graph(const GraphFunction& graph, TrainOptions options, Observer* observer) {
+  Observer silent;
+  Observer& watch = observer ? *observer : silent;
+  std::optional<Checkpoint> from;
+  if (options.resume) {
+    if (options.out && *options.out != *options.resume) {
+      fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, *options.resume);
+    }
+    options.out = options.resume;
+    from = load_checkpoint(*options.resume, [&](std::string_view text) { watch.note(text); });
+    check_resumable(from->options, options);
+  }
+  validate(options);
+  RunFolder::check(options);
+  omp_set_num_threads(static_cast<int>(*options.threads_per_learner));
+  return Trainer(graph, options, from ? &*from : nullptr, watch).run();
+}
+
+}  // namespace
+
+TrainResult train(const TrainOptions& options, Observer* observer) {
+  const Model& model = find_model(options.model);
+  const auto graph = [&](const ModelSpec& spec) { return build_model(options.model, spec); };
+  return train_graph(graph, with_recipe(options, model.recipe), observer);
+}
+
+TrainResult train(const ModelFunction& logits, const TrainOptions& options, Observer* observer) {
+  TrainOptions own = with_recipe(options, Recipe{});
+  own.model = kOwnModel;
+  const auto graph = [&](const ModelSpec& spec) { return classifier_graph(logits, spec); };
+  return train_graph(graph, own, observer);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,40 @@
+// Training a net: the whole job in one call.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "train/compiled_model.h"
+#include "train/observer.h"
+#include "train/options.h"
+#include "train/record.h"
+
+namespace crossbow {
+
+/// What `TrainOptions::model` becomes for a net of one's own.
+constexpr const char* kOwnModel = "own";
+
+/// What a run measured; of a resumed run, the part before included.
+struct TrainResult {
+  TrainOptions options;  // resolved
+  std::vector<EpochRecord> history;
+  std::optional<double> final_test_accuracy, best_test_accuracy, final_test_loss;
+  std::optional<int64_t> epochs_to_target;  // set if options.target_accuracy was reached
+  std::optional<double> seconds_to_target;  // of training
+  double seconds = 0;                       // of this process, from the call to the result
+  double train_seconds = 0;                 // without start-up and evaluation
+  double images_per_second = 0;             // over train_seconds
+  double waiting_seconds = 0;               // of this process: steps that waited for data
+  int64_t parameters = 0;                   // trained values
+  bool interrupted = false;                 // ended by Observer::stop_requested
+};
+
+/// Trains the model that the options name, or a net of one's own, and evaluates it. With
+/// `options.out`, leaves a checkpoint, metrics and the configuration in that folder. The calling
+/// thread trains. Throws UsageError for options that make no sense, Error for data that is missing
+/// or damaged, a folder that cannot be written, a loss that is not finite.
+TrainResult train(const TrainOptions& options, Observer* observer = nullptr);
+TrainResult train(const ModelFunction& logits, const TrainOptions& options,
+                  Observer* observer = nullptr);
+
+}  // namespace crossbow

@@ -1,0 +1,243 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace crossbow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Checkpoint* from,
+                                          Observer& observer) {
+  data::OpenOptions open;
+  open.image_size = options.image_size;
+  open.progress = [&](std::string_view what, int64_t done, int64_t total) {
+    observer.loading(what, done, total);
+  };
+  auto dataset = data::open_dataset(*options.data, open);
+  const int64_t samples = dataset->train->size();
+  if (options.batch > samples) {
+    fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
+  }
+  if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
+               from->samples != samples)) {
+    fail(
+        "{} is not the data that the run was trained on: it had {} images of shape {} in {} "
+        "classes",
+        *options.data, from->samples, from->image.str(), from->classes);
+  }
+  return dataset;
+}
+
+/// All programs of the run, so that the arena can be made.
+CompiledModel compile(const GraphFunction& graph, const TrainOptions& options,
+                      const data::Dataset& dataset, Tuner& tuner, const Checkpoint* from) {
+  if (from) tuner.preset(from->plan);
+  const ModelSpec spec{dataset.info.image, dataset.info.classes, options.batch, {}};
+  CompiledModel model(graph(spec), compile_options(options, &tuner));
+  model.training(options.batch);
+  const int64_t last = dataset.train->size() % options.batch;
+  if (last > 0) model.training(last);
+  Evaluator::compile(model, dataset.test->size(), evaluation_rows(options.batch));
+  return model;
+}
+
+data::PipelineOptions pipeline_options(const TrainOptions& options) {
+  data::PipelineOptions p;
+  p.batch = options.batch;
+  p.shuffle = true;
+  p.augment.pad = static_cast<int>(*options.pad);
+  p.augment.mirror = *options.mirror;
+  p.seed = options.seed;
+  return p;
+}
+
+}  // namespace
+
+Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const Checkpoint* from,
+                 Observer& observer)
+    : options_(options),
+      observer_(observer),
+      start_(Clock::now()),
+      dataset_(open(options, from, observer)),
+      model_(compile(graph, options, *dataset_, tuner_, from)),
+      arena_(model_.arena_bytes()),
+      learner_(model_, options.batch, dataset_->train->size() % options.batch, arena_,
+               sgd_of(options)),
+      evaluator_(model_, learner_.replica(), arena_, *dataset_, evaluation_rows(options.batch)),
+      pipeline_(*dataset_, dataset_->train, pipeline_options(options)),
+      schedule_(Schedule::of(options, dataset_->train->size())) {
+  if (options.out) {
+    folder_.emplace(options, tuner_.choices(), from ? from->metrics_bytes : 0);
+  }
+  if (from) {
+    restore(*from, learner_.layout(), learner_.replica());
+    position_ = from->position;
+    history_ = from->history;
+  } else {
+    initialise(learner_.layout(), learner_.replica(), options.seed);
+  }
+  observer.started(options, samples());
+}
+
+TrainResult Trainer::run() {
+  while (position_.epoch < *options_.epochs && !reached_target()) {
+    if (!train_epoch() || !finish_epoch()) {
+      save();
+      return result(true);
+    }
+    save();
+  }
+  return result(false);
+}
+
+bool Trainer::train_epoch() {
+  Progress& progress = observer_.progress;
+  progress.phase = Progress::Phase::training;
+  progress.epoch = position_.epoch;
+  progress.done = std::min(position_.batch * options_.batch, samples());
+  progress.total = samples();
+  pipeline_.start(position_.epoch, position_.batch);
+  const auto start = Clock::now();
+  const double before = position_.seconds;
+  while (position_.batch < pipeline_.batches() && !observer_.stop_requested()) {
+    const data::Batch& batch = pipeline_.acquire(position_.batch);
+    const int64_t rows = batch.rows;
+    const double lr = schedule_.rate(samples_seen());
+    Step step;
+    step.inputs = {batch.images, batch.labels};
+    step.seed = options_.seed;
+    step.epoch = static_cast<uint32_t>(position_.epoch);
+    step.first_sample = static_cast<uint64_t>(position_.batch * options_.batch);
+    const float loss = learner_.step(step, rows, lr);
+    pipeline_.release(batch);
+    ++position_.batch;
+    ++position_.step;
+    report(loss, rows, lr);
+  }
+  position_.seconds = before + seconds_since(start);
+  waiting_seconds_ += pipeline_.waited_seconds();
+  return position_.batch == pipeline_.batches();
+}
+
+void Trainer::report(float loss, int64_t rows, double lr) {
+  if (!std::isfinite(loss)) fail_not_finite(loss, lr);
+  position_.loss_sum += static_cast<double>(loss) * static_cast<double>(rows);
+  if (folder_) folder_->metrics().step(position_.step, samples_seen(), loss, rows, lr);
+
+  Progress& progress = observer_.progress;
+  const float shown = progress.loss.load(std::memory_order_relaxed);
+  const float smoothed = std::isnan(shown) ? loss : shown + (loss - shown) * 0.02f;
+  progress.loss.store(smoothed, std::memory_order_relaxed);
+  progress.done.store(std::min(position_.batch * options_.batch, samples()),
+                      std::memory_order_relaxed);
+}
+
+bool Trainer::finish_epoch() {
+  EpochRecord record;
+  record.epoch = position_.epoch + 1;
+  record.train_loss = position_.loss_sum / static_cast<double>(samples());
+  record.seconds = position_.seconds;
+  record.images_per_second = static_cast<double>(samples()) / position_.seconds;
+  record.learners = *options_.learners;
+  const bool last = record.epoch == *options_.epochs;
+  if ((last || record.epoch % options_.eval_every == 0) && !evaluate(record)) return false;
+
+  history_.push_back(record);
+  if (folder_) folder_->metrics().epoch(record);
+  Position next;
+  next.epoch = position_.epoch + 1;
+  next.step = position_.step;
+  position_ = next;
+  observer_.epoch_done(record);
+  return true;
+}
+
+bool Trainer::evaluate(EpochRecord& record) {
+  Progress& progress = observer_.progress;
+  progress.done = 0;
+  progress.total = dataset_->test->size();
+  progress.phase = Progress::Phase::evaluating;
+  const auto evaluation = evaluator_.run([&] { return observer_.stop_requested(); },
+                                         [&](int64_t done) { progress.done = done; });
+  if (!evaluation) return false;
+  record.test_loss = evaluation->loss;
+  record.test_accuracy = evaluation->accuracy;
+  return true;
+}
+
+void Trainer::save() {
+  if (!folder_) return;
+  Checkpoint checkpoint;
+  checkpoint.options = options_;
+  checkpoint.image = dataset_->info.image;
+  checkpoint.classes = dataset_->info.classes;
+  checkpoint.samples = samples();
+  checkpoint.position = position_;
+  checkpoint.history = history_;
+  checkpoint.plan = tuner_.choices();
+  checkpoint.metrics_bytes = folder_->metrics().bytes();
+  store(learner_.layout(), learner_.replica(), *options_.momentum > 0, checkpoint);
+  save_checkpoint(folder_->path(), checkpoint);
+}
+
+int64_t Trainer::samples_seen() const {
+  return position_.epoch * samples() + std::min(position_.batch * options_.batch, samples());
+}
+
+bool Trainer::reached_target() const {
+  return options_.target_accuracy && !history_.empty() && history_.back().test_accuracy &&
+         *history_.back().test_accuracy >= *options_.target_accuracy;
+}
+
+TrainResult Trainer::result(bool interrupted) const {
+  TrainResult r;
+  r.options = options_;
+  r.history = history_;
+  r.interrupted = interrupted;
+  r.seconds = seconds_since(start_);
+  r.waiting_seconds = waiting_seconds_;
+  r.parameters = learner_.layout().trained();
+  for (const EpochRecord& e : history_) {
+    r.train_seconds += e.seconds;
+    if (!e.test_accuracy) continue;
+    r.final_test_accuracy = e.test_accuracy;
+    r.final_test_loss = e.test_loss;
+    r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
+    const bool reached = options_.target_accuracy && *e.test_accuracy >= *options_.target_accuracy;
+    if (reached && !r.epochs_to_target) {
+      r.epochs_to_target = e.epoch;
+      r.seconds_to_target = r.train_seconds;
+    }
+  }
+  r.train_seconds += position_.seconds;
+  if (r.train_seconds > 0)
+    r.images_per_second = static_cast<double>(samples_seen()) / r.train_seconds;
+  return r;
+}
+
+void Trainer::fail_not_finite(float loss, double lr) const {
+  const std::string what = fmt::format("the loss became {} at step {} (epoch {})", loss,
+                                       position_.step, position_.epoch + 1);
+  if (position_.step == 1) {
+    fail(
+        "{}, before anything was learned: look for extreme values in the data, or in the first "
+        "weights of the net",
+        what);
+  }
+  const std::string kept = folder_ && folder_->has_checkpoint()
+                               ? fmt::format("; {} keeps the checkpoint of epoch {}",
+                                             folder_->path().string(), history_.size())
+                               : "";
+  fail("{}: the learning rate {} is probably too high; try --lr {:.1g} or --clip-norm 1{}", what,
+       lr, *options_.lr / 10, kept);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,62 @@
+// The training loop and what it works with.
+#pragma once
+
+#include <chrono>
+
+#include "data/pipeline.h"
+#include "plan/tuner.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/learner.h"
+#include "train/run_folder.h"
+#include "train/schedule.h"
+#include "train/train.h"
+
+namespace crossbow {
+
+/// From the shape of a data set to the forward graph that `classifier_graph` describes.
+using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
+
+/// One run. Everything is opened, compiled and allocated when it is made, in the order of its
+/// members; `run` then only computes. One thread.
+class Trainer {
+ public:
+  /// `options` are resolved and valid; `from` is the state to start from, or null.
+  Trainer(const GraphFunction& graph, const TrainOptions& options, const Checkpoint* from,
+          Observer& observer);
+
+  TrainResult run();
+
+ private:
+  /// Both return false if they were asked to stop in between.
+  bool train_epoch();
+  bool finish_epoch();
+  bool evaluate(EpochRecord& record);
+
+  void report(float loss, int64_t rows, double lr);
+  void save();
+  bool reached_target() const;
+  TrainResult result(bool interrupted) const;
+  [[noreturn]] void fail_not_finite(float loss, double lr) const;
+
+  int64_t samples() const { return pipeline_.samples(); }
+  int64_t samples_seen() const;  // where position_ stands, in the whole run
+
+  const TrainOptions options_;
+  Observer& observer_;
+  const std::chrono::steady_clock::time_point start_;
+  const std::shared_ptr<const data::Dataset> dataset_;
+  Tuner tuner_;
+  CompiledModel model_;
+  const Buffer arena_;
+  Learner learner_;
+  Evaluator evaluator_;
+  data::Pipeline pipeline_;
+  const Schedule schedule_;
+  std::optional<RunFolder> folder_;
+  Position position_;
+  std::vector<EpochRecord> history_;
+  double waiting_seconds_ = 0;
+};
+
+}  // namespace crossbow

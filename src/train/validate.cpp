@@ -1,0 +1,124 @@
+// Which options make sense together.
+#include <array>
+#include <limits>
+
+#include "core/error.h"
+#include "core/nearest.h"
+#include "train/config.h"
+
+namespace crossbow {
+namespace {
+
+void expect_name(std::string_view option, std::string_view value,
+                 std::initializer_list<std::string_view> known) {
+  std::string list;
+  for (const std::string_view name : known) {
+    if (value == name) return;
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  fail_usage("--{} {}: this version knows {}{}", option, value, list,
+             did_you_mean(value, std::span(known.begin(), known.size())));
+}
+
+template <typename T>
+void expect_at_least(std::string_view option, const std::optional<T>& value, T least) {
+  if (value && !(*value >= least))
+    fail_usage("--{} {}: it must be at least {}", option, *value, least);
+}
+
+void expect_positive(std::string_view option, const std::optional<double>& value) {
+  if (value && !(*value > 0)) fail_usage("--{} {}: it must be above 0", option, *value);
+}
+
+void validate_learners(const TrainOptions& o) {
+  expect_at_least<int64_t>("learners", o.learners, 1);
+  if (o.learners.value_or(1) > 1) {
+    fail_usage("--learners {}: this version trains one learner; leave it out, or say 1",
+               *o.learners);
+  }
+  if (o.sync != "none") {
+    fail_usage(
+        "--sync {}: this version trains one learner, which needs no synchronisation; "
+        "leave it out, or say none",
+        o.sync);
+  }
+}
+
+void validate_schedule(const TrainOptions& o) {
+  const std::string schedule = o.lr_schedule.value_or("fixed");
+  expect_name("lr-schedule", schedule, {"fixed", "step", "multistep", "cosine"});
+  const bool drops = schedule == "step" || schedule == "multistep";
+  if (!drops && (o.lr_milestones || o.lr_gamma)) {
+    fail_usage(
+        "--lr-{}: the schedule is {}, which does not drop the rate; add --lr-schedule "
+        "multistep",
+        o.lr_milestones ? "milestones" : "gamma", schedule);
+  }
+  if (drops && (!o.lr_milestones || o.lr_milestones->empty())) {
+    fail_usage("--lr-schedule {}: say when with --lr-milestones", schedule);
+  }
+  if (schedule == "step" && o.lr_milestones->size() != 1) {
+    fail_usage("--lr-milestones: schedule step takes one number, the epochs between two drops");
+  }
+  double last = 0;
+  for (const double epoch : o.lr_milestones.value_or(std::vector<double>{})) {
+    if (!(epoch > last)) {
+      fail_usage("--lr-milestones: they must ascend from above 0, but {} follows {}", epoch, last);
+    }
+    last = epoch;
+  }
+}
+
+void validate_steps(const TrainOptions& o) {
+  constexpr int64_t kLargestBatch = 1 << 20;
+  if (o.batch < 1 || o.batch > kLargestBatch) {
+    fail_usage("--batch {}: it must be between 1 and {}", o.batch, kLargestBatch);
+  }
+  expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
+  expect_at_least<int64_t>("epochs", o.epochs, 1);
+  expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
+  expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);
+  expect_at_least<int64_t>("pad", o.pad, 0);
+  expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
+}
+
+}  // namespace
+
+void validate(const TrainOptions& o) {
+  validate_learners(o);
+  validate_steps(o);
+  validate_schedule(o);
+  expect_name("device", o.device, {"cpu", "ref"});
+  expect_name("precision", o.precision, {"f32", "bf16"});
+  expect_name("optimizer", o.optimizer, {"sgd"});
+  if (o.device == "ref" && o.precision != "f32") {
+    fail_usage("--precision {}: the reference device computes in f32 only", o.precision);
+  }
+  expect_positive("lr", o.lr);
+  expect_positive("lr-gamma", o.lr_gamma);
+  expect_positive("clip-norm", o.clip_norm);
+  expect_at_least<double>("warmup", o.warmup, 0);
+  expect_at_least<double>("weight-decay", o.weight_decay, 0);
+  expect_at_least<double>("momentum", o.momentum, 0);
+  if (o.momentum.value_or(0) >= 1) fail_usage("--momentum {}: it must be below 1", *o.momentum);
+  if (o.nesterov && o.momentum == 0.0) fail_usage("--nesterov needs a --momentum above 0");
+  expect_positive("target-accuracy", o.target_accuracy);
+  if (o.target_accuracy.value_or(0) > 1) {
+    fail_usage("--target-accuracy {}: it is a fraction, so at most 1 (0.98 for 98 %)",
+               *o.target_accuracy);
+  }
+}
+
+void check_resumable(const TrainOptions& before, const TrainOptions& now) {
+  for (const OptionEntry& entry : option_table()) {
+    const std::string was = option_text(before, entry), is = option_text(now, entry);
+    if (!entry.may_change && was != is) {
+      fail_usage(
+          "--{} {}: the run to resume has {}, and going on with another would be another "
+          "run",
+          entry.name, is, was);
+    }
+  }
+}
+
+}  // namespace crossbow
