@@ -11,11 +11,12 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
   const Initialiser weights = Initialiser::truncated_gaussian(0, 0.1f);
   const Initialiser biases = Initialiser::constant(0.1f);
 
+  // Pooling before the ReLU gives the same values and gradients for a quarter of the work.
   x = conv2d(x, Conv2d{.filters = 32, .kernel = 5, .weight_init = weights}, "conv1");
-  x = max_pool(relu(x), 2);
+  x = relu(max_pool(x, 2));
   x = conv2d(x, Conv2d{.filters = 64, .kernel = 5, .weight_init = weights, .bias_init = biases},
              "conv2");
-  x = max_pool(relu(x), 2);
+  x = relu(max_pool(x, 2));
   x = dense(x, Dense{.outputs = 1024, .weight_init = weights, .bias_init = biases}, "fc1");
   x = dropout(relu(x), 0.4f);
   return dense(x, Dense{.outputs = spec.classes, .weight_init = weights, .bias_init = biases},

@@ -19,7 +19,7 @@ std::vector<TensorType> infer_grad(const Node&, std::span<const TensorType> in) 
 void gradient(GradientContext& c) {
   const Node& node = c.node();
   c.set(0, activation_grad(c.output_gradient(), c.output(),
-                           node.attrs<ActivationAttributes>().activation, node.name + ".grad"));
+                           node.attrs<ActivationAttributes>().activation));
 }
 
 std::shared_ptr<const Attributes> attributes(Activation a) {
@@ -79,8 +79,8 @@ Tensor sigmoid(Tensor x, std::string name) {
 Tensor tanh(Tensor x, std::string name) {
   return x.graph->append(kTanh, {x.value}, attributes(Activation::tanh), std::move(name));
 }
-Tensor activation_grad(Tensor dy, Tensor y, Activation activation, std::string name) {
-  return dy.graph->append(kGrad, {dy.value, y.value}, attributes(activation), std::move(name));
+Tensor activation_grad(Tensor dy, Tensor y, Activation activation) {
+  return dy.graph->append(kGrad, {dy.value, y.value}, attributes(activation));
 }
 
 }  // namespace crossbow

@@ -20,6 +20,6 @@ Tensor sigmoid(Tensor x, std::string name = {});
 Tensor tanh(Tensor x, std::string name = {});
 /// dx from dy and the activation's *output* y, from which all three derivatives follow:
 /// relu y > 0, sigmoid y(1 − y), tanh 1 − y².
-Tensor activation_grad(Tensor dy, Tensor y, Activation activation, std::string name = {});
+Tensor activation_grad(Tensor dy, Tensor y, Activation activation);
 
 }  // namespace crossbow

@@ -57,7 +57,7 @@ void gradient(GradientContext& c) {
       c.graph().append(kGrad,
                        {dy.value, c.input(kX).value, c.input(kScale).value, c.input(kShift).value,
                         c.output(1).value, c.output(2).value, y.value},
-                       a, node.name + ".grad");
+                       a);
   c.set(kX, dx);
   c.set(kScale, dx.output(1));
   c.set(kShift, dx.output(2));

@@ -89,18 +89,16 @@ void gradient(GradientContext& c) {
   a.with_bias = node.has_input(2) && c.wanted(2);
   if (c.wanted(1) || a.with_bias) {
     a.shape = weights.shape();
-    const Tensor dw =
-        c.graph().append(kGradWeights, {x.value, dy.value},
-                         std::make_shared<Conv2dGradAttributes>(a), node.name + ".grad_weights");
+    const Tensor dw = c.graph().append(kGradWeights, {x.value, dy.value},
+                                       std::make_shared<Conv2dGradAttributes>(a));
     c.set(1, dw);
     if (a.with_bias) c.set(2, dw.output(1));
   }
   if (c.wanted(0)) {
     a.shape = x.shape();
     a.with_bias = false;
-    c.set(0,
-          c.graph().append(kGradInput, {dy.value, weights.value},
-                           std::make_shared<Conv2dGradAttributes>(a), node.name + ".grad_input"));
+    c.set(0, c.graph().append(kGradInput, {dy.value, weights.value},
+                              std::make_shared<Conv2dGradAttributes>(a)));
   }
 }
 

@@ -61,21 +61,20 @@ void gradient(GradientContext& c) {
   Tensor dy = c.output_gradient();
   const Activation activation = node.attrs<DenseAttributes>().activation;
   if (activation != Activation::none) {
-    dy = activation_grad(dy, c.output(), activation, node.name + ".grad_activation");
+    dy = activation_grad(dy, c.output(), activation);
   }
   const bool with_bias = node.has_input(2) && c.wanted(2);
   if (c.wanted(1) || with_bias) {
     auto a = std::make_shared<DenseGradWeightsAttributes>();
     a->with_bias = with_bias;
-    const Tensor dw =
-        c.graph().append(kGradWeights, {x.value, dy.value}, a, node.name + ".grad_weights");
+    const Tensor dw = c.graph().append(kGradWeights, {x.value, dy.value}, a);
     c.set(1, dw);
     if (with_bias) c.set(2, dw.output(1));
   }
   if (c.wanted(0)) {
     auto a = std::make_shared<DenseGradInputAttributes>();
     a->shape = x.shape();
-    c.set(0, c.graph().append(kGradInput, {dy.value, weights.value}, a, node.name + ".grad_input"));
+    c.set(0, c.graph().append(kGradInput, {dy.value, weights.value}, a));
   }
 }
 

@@ -31,8 +31,8 @@ const Op& kGrad = register_op({.name = "dropout_grad", .infer = infer_grad, .in_
 
 void gradient(GradientContext& c) {
   const Node& node = c.node();
-  c.set(0, c.graph().append(kGrad, {c.output_gradient().value, c.output(1).value}, node.attributes,
-                            node.name + ".grad"));
+  c.set(0,
+        c.graph().append(kGrad, {c.output_gradient().value, c.output(1).value}, node.attributes));
 }
 
 std::vector<Case> cases() {

@@ -32,7 +32,7 @@ void add_gradient(GradientContext& c) {
   const Node& node = c.node();
   Tensor dy = c.output_gradient();
   if (node.attrs<AddAttributes>().relu) {
-    dy = activation_grad(dy, c.output(), Activation::relu, node.name + ".grad");
+    dy = activation_grad(dy, c.output(), Activation::relu);
   }
   c.set(0, dy);
   c.set(1, dy);

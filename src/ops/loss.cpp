@@ -76,7 +76,7 @@ void set_gradient(GradientContext& c, const Op& op, Tensor values) {
         node.name);
   }
   c.set(0, c.graph().append(op, {c.output_gradient().value, values.value, c.input(1).value},
-                            node.attributes, node.name + ".grad"));
+                            node.attributes));
 }
 
 void cross_entropy_gradient(GradientContext& c) {

@@ -55,7 +55,7 @@ void set_gradient(GradientContext& c, const Op& op, std::vector<Value> inputs) {
   auto a = std::make_shared<PoolGradAttributes>();
   static_cast<PoolAttributes&>(*a) = c.node().attrs<PoolAttributes>();
   a->shape = c.input(0).shape();
-  c.set(0, c.graph().append(op, std::move(inputs), a, c.node().name + ".grad"));
+  c.set(0, c.graph().append(op, std::move(inputs), a));
 }
 
 void max_gradient(GradientContext& c) {
@@ -147,7 +147,6 @@ Tensor avg_pool(Tensor x, const PoolAttributes& attributes, std::string name) {
 }
 
 Tensor global_avg_pool(Tensor x, std::string name) {
-  expect_rank(x.type(), 4, "x", "[N, C, H, W]");
   PoolAttributes a;
   a.kernel_h = x.shape()[2];
   a.kernel_w = x.shape()[3];

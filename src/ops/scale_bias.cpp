@@ -41,8 +41,7 @@ void gradient(GradientContext& c) {
   a->scale = node.has_input(1);
   a->bias = node.has_input(2);
   const Tensor x = a->scale ? c.input(0) : Tensor{}, scale = a->scale ? c.input(1) : Tensor{};
-  const Tensor dx = c.graph().append(kGrad, {c.output_gradient().value, x.value, scale.value}, a,
-                                     node.name + ".grad");
+  const Tensor dx = c.graph().append(kGrad, {c.output_gradient().value, x.value, scale.value}, a);
   c.set(0, dx);
   if (a->scale) c.set(1, dx.output(1));
   if (a->bias) c.set(2, dx.output(a->scale ? 2 : 1));

@@ -69,7 +69,7 @@ const Op& kConcat = register_op(
 const Op& kSlice = register_op({.name = "slice_channels", .infer = infer_slice});
 
 void reshape_gradient(GradientContext& c) {
-  c.set(0, reshape(c.output_gradient(), row_of(c.input(0).shape()), c.node().name + ".grad"));
+  c.set(0, reshape(c.output_gradient(), row_of(c.input(0).shape())));
 }
 
 void concat_gradient(GradientContext& c) {
@@ -82,7 +82,7 @@ void concat_gradient(GradientContext& c) {
       auto a = std::make_shared<SliceAttributes>();
       a->begin = begin;
       a->count = count;
-      c.set(part, c.graph().append(kSlice, {c.output_gradient().value}, a, node.name + ".grad"));
+      c.set(part, c.graph().append(kSlice, {c.output_gradient().value}, a));
     }
     begin += count;
   }

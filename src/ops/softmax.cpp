@@ -24,8 +24,7 @@ const Op& kSoftmax =
 const Op& kGrad = register_op({.name = "softmax_grad", .infer = infer_grad});
 
 void gradient(GradientContext& c) {
-  c.set(0, c.graph().append(kGrad, {c.output_gradient().value, c.output().value}, nullptr,
-                            c.node().name + ".grad"));
+  c.set(0, c.graph().append(kGrad, {c.output_gradient().value, c.output().value}));
 }
 
 std::vector<Case> cases() {

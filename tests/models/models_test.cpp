@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include "graph/autodiff.h"
+#include "graph/op.h"
+#include "graph/passes.h"
+#include "models/model.h"
+#include "ops/dropout.h"
+#include "ops/pool.h"
+#include "support/error_text.h"
+
+namespace crossbow::testing {
+namespace {
+
+ModelSpec spec_of(const Model& model) {
+  return {.image = model.default_image, .classes = model.default_classes, .batch = 2};
+}
+
+Graph build(std::string_view name) {
+  return build_model(name, spec_of(find_model(name)));
+}
+
+int64_t parameters(const Graph& graph) {
+  int64_t total = 0;
+  for (int32_t id : graph.find("parameter")) {
+    total += graph.nodes()[id].outputs[0].shape.elements();
+  }
+  return total;
+}
+
+int64_t parameters_of(std::string_view name) {
+  return parameters(build(name));
+}
+
+// The first three are those of the first Crossbow's nets.
+TEST(Models, ParameterCounts) {
+  EXPECT_EQ(parameters_of("lenet"), 1111946);
+  EXPECT_EQ(parameters_of("resnet-32"), 468826);
+  EXPECT_EQ(parameters_of("vgg-16"), 15038116);
+  EXPECT_EQ(parameters_of("logistic"), 784 * 10 + 10);
+  EXPECT_EQ(parameters_of("mlp"), 300 * 512 + 512 + 7 * (512 * 512 + 512) + 512 * 2 + 2);
+  EXPECT_EQ(parameters_of("mlp:layers=2,width=16,activation=relu"),
+            300 * 16 + 16 + 16 * 16 + 16 + 16 * 2 + 2);
+}
+
+/// Each block more in every stage adds two convolutions without bias and their batch norms.
+TEST(Models, ResnetsGrowByWholeBlocks) {
+  int64_t three_blocks = 0;
+  for (const int64_t width : {16, 32, 64}) three_blocks += 2 * (9 * width * width + 2 * width);
+  const int64_t smallest = parameters_of("resnet-20");
+  EXPECT_EQ(parameters_of("resnet-32"), smallest + 2 * three_blocks);
+  EXPECT_EQ(parameters_of("resnet-44"), smallest + 4 * three_blocks);
+  EXPECT_EQ(parameters_of("resnet-56"), smallest + 6 * three_blocks);
+  EXPECT_EQ(parameters_of("resnet-110"), smallest + 15 * three_blocks);
+}
+
+TEST(Models, AllBuildDifferentiateAndReachEveryParameter) {
+  for (const Model* model : all_models()) {
+    SCOPED_TRACE(model->name);
+    Graph graph = build_model(model->name, spec_of(*model));
+    EXPECT_EQ(graph.type(graph.output("logits")).shape, (Shape{2, model->default_classes}));
+    EXPECT_EQ(graph.type(graph.output("loss")).shape, Shape{});
+    EXPECT_EQ(graph.type(graph.output("accuracy")).shape, Shape{});
+    const std::vector<int32_t> parameters = graph.find("parameter");
+    differentiate(graph, graph.output("loss"));
+    for (int32_t id : parameters) {
+      const Node& node = graph.nodes()[id];
+      EXPECT_EQ(graph.type(graph.output("gradient:" + node.name)).shape, node.outputs[0].shape);
+    }
+  }
+}
+
+TEST(Models, AllBuildForAnotherBatchAndForInference) {
+  for (const Model* model : all_models()) {
+    SCOPED_TRACE(model->name);
+    const Graph graph = with_batch(build_model(model->name, spec_of(*model)), 5);
+    EXPECT_EQ(graph.type(graph.output("logits")).shape, (Shape{5, model->default_classes}));
+    const Graph inference = for_inference(graph);
+    EXPECT_TRUE(inference.find("dropout").empty());
+    EXPECT_EQ(parameters(inference), parameters(graph));
+  }
+}
+
+/// Data sets of other sizes: grey digits, CIFAR, thumbnails.
+TEST(Models, ConvolutionalOnesTakeOtherImageSizes) {
+  for (const char* name : {"lenet", "resnet-20", "vgg-16"}) {
+    for (const Shape& image : {Shape{1, 28, 28}, {3, 32, 32}, {3, 48, 40}}) {
+      SCOPED_TRACE(name + image.str());
+      const Graph graph = build_model(name, {.image = image, .classes = 7, .batch = 3});
+      EXPECT_EQ(graph.type(graph.output("logits")).shape, (Shape{3, 7}));
+    }
+  }
+  const Graph tiny = build_model("resnet-20", {.image = {1, 4, 4}});
+  EXPECT_EQ(tiny.type(Value{tiny.find("avg_pool").at(0), 0}).shape, (Shape{16, 64, 1, 1}));
+}
+
+TEST(Models, ImagesThatDoNotFitAreRefusedByName) {
+  EXPECT_EQ(error_of([] {
+              build_model("lenet", {.image = {3, 12, 12}});
+            }),
+            "layer conv2: conv2d weights [64, 32, 5, 5] with dilation 1 are larger than x "
+            "[16, 32, 4, 4] with padding 0");
+  EXPECT_EQ(error_of([] { build_model("resnet-20", {.image = {300}}); }),
+            "layer conv: x must be [N, C, H, W], but is [16, 300]");
+}
+
+/// Checkpoints and exports rely on the names.
+TEST(Models, ParametersAreNamedAfterTheirLayers) {
+  const Graph graph = build("resnet-20");
+  std::vector<std::string> names;
+  for (int32_t id : graph.find("parameter")) names.push_back(graph.nodes()[id].name);
+  EXPECT_EQ(names[0], "conv.weight");
+  EXPECT_EQ(names[1], "bn.weight");
+  EXPECT_EQ(names[2], "bn.bias");
+  EXPECT_EQ(names[3], "stage1.block1.conv1.weight");
+  EXPECT_EQ(names[names.size() - 2], "fc.weight");
+  EXPECT_EQ(names.back(), "fc.bias");
+  EXPECT_EQ(graph.nodes()[graph.find("state")[0]].name, "bn.running_mean");
+  EXPECT_EQ(graph.nodes()[graph.find("state")[1]].name, "bn.running_var");
+}
+
+TEST(Models, ResnetsLastAverageLeavesFourPositions) {
+  const Graph graph = build("resnet-32");
+  const Node& pool = graph.nodes()[graph.find("avg_pool").at(0)];
+  EXPECT_EQ(pool.attrs<PoolAttributes>().kernel_h, 7);
+  EXPECT_EQ(pool.outputs[0].shape, (Shape{2, 64, 2, 2}));
+  EXPECT_EQ(graph.find("conv2d").size(), 31u + 2);  // two projections
+}
+
+TEST(Models, VggDropsOutAsPublished) {
+  const Graph graph = build("vgg-16");
+  std::vector<float> rates;
+  for (int32_t id : graph.find("dropout")) {
+    rates.push_back(graph.nodes()[id].attrs<DropoutAttributes>().probability);
+  }
+  EXPECT_EQ(rates,
+            (std::vector<float>{0.3f, 0.4f, 0.4f, 0.4f, 0.4f, 0.4f, 0.4f, 0.4f, 0.5f, 0.5f}));
+}
+
+}  // namespace
+}  // namespace crossbow::testing

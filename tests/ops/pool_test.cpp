@@ -1,0 +1,67 @@
+#include "ops/pool.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/source.h"
+#include "support/error_text.h"
+
+namespace crossbow::testing {
+namespace {
+
+PoolAttributes window(int64_t kernel, int64_t stride, int64_t padding = 0, bool ceil = false) {
+  PoolAttributes a;
+  a.kernel_h = a.kernel_w = kernel;
+  a.stride = stride;
+  a.padding = padding;
+  a.ceil_mode = ceil;
+  return a;
+}
+
+// Expected values from PyTorch's MaxPool2d.
+TEST(PooledSize, FloorAndCeil) {
+  EXPECT_EQ(pooled_size(112, 3, window(3, 2)), 55);
+  EXPECT_EQ(pooled_size(112, 3, window(3, 2, 0, true)), 56);
+  EXPECT_EQ(pooled_size(112, 3, window(3, 2, 1)), 56);
+  EXPECT_EQ(pooled_size(8, 2, window(2, 2, 0, true)), 4);
+  EXPECT_EQ(pooled_size(7, 2, window(2, 2)), 3);
+  EXPECT_EQ(pooled_size(7, 2, window(2, 2, 0, true)), 4);
+}
+
+TEST(PooledSize, CeilDropsWindowsThatStartInTheRightPadding) {
+  EXPECT_EQ(pooled_size(5, 2, window(2, 3, 1, true)), 2);
+  EXPECT_EQ(pooled_size(4, 2, window(2, 3, 1, true)), 2);
+  EXPECT_EQ(pooled_size(6, 1, window(1, 4, 0, true)), 2);
+  EXPECT_EQ(pooled_size(4, 1, window(1, 4, 0, true)), 1);
+}
+
+TEST(Pool, OutputShapes) {
+  Graph graph;
+  const Tensor x = input(graph, {2, 3, 9, 6});
+  const Tensor y = max_pool(x, window(2, 2));
+  EXPECT_EQ(y.shape(), (Shape{2, 3, 4, 3}));
+  EXPECT_EQ(y.output(1).type(), (TensorType{{2, 3, 4, 3}, DType::i32}));
+  EXPECT_EQ(avg_pool(x, window(2, 2, 0, true)).shape(), (Shape{2, 3, 5, 3}));
+  EXPECT_EQ(global_avg_pool(x).shape(), (Shape{2, 3, 1, 1}));
+}
+
+TEST(Pool, Errors) {
+  Graph graph;
+  const Tensor x = input(graph, {2, 3, 5, 9});
+  EXPECT_EQ(error_of([&] { avg_pool(x, window(7, 1), "pool"); }),
+            "layer pool: the pooling kernel 7x7 is larger than x [2, 3, 5, 9] with padding 0");
+  EXPECT_EQ(error_of([&] { max_pool(x, window(2, 2, 2), "pool"); }),
+            "layer pool: padding 2 must be smaller than the kernel 2x2");
+  EXPECT_EQ(error_of([&] { max_pool(x, window(2, 0), "pool"); }),
+            "layer pool: kernel 2x2 and stride 0 must be at least 1 and padding 0 at least 0");
+  EXPECT_EQ(error_of([&] {
+              max_pool(input(graph, {2, 45}), window(2, 2), "pool");
+            }),
+            "layer pool: x must be [N, C, H, W], but is [2, 45]");
+  EXPECT_EQ(error_of([&] {
+              global_avg_pool(input(graph, {2, 45}), "pool");
+            }),
+            "layer pool: x must be [N, C, H, W], but is [2, 45]");
+}
+
+}  // namespace
+}  // namespace crossbow::testing
