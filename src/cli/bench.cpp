@@ -1,0 +1,150 @@
+// crossbow bench
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/command.h"
+#include "core/error.h"
+#include "models/model.h"
+#include "train/benchmark.h"
+#include "train/config.h"
+#include "train/recipe.h"
+
+namespace crossbow::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  crossbow bench --model resnet-32 --batch 16
+  crossbow bench --model lenet --batch 1 --threads-per-learner 1
+  crossbow bench --model resnet-32 --precision bf16 --json
+)";
+
+struct Flags {
+  OptionFlags options;
+  double seconds = 5;
+  bool json = false;
+};
+
+double gflops_per_second(const BenchmarkResult::OpTime& op) {
+  return op.ms > 0 ? op.flops / op.ms / 1e6 : 0;
+}
+
+Json to_json(const BenchmarkResult& r) {
+  const TrainOptions& o = r.options;
+  Json ops = Json::array();
+  for (const auto& op : r.ops) {
+    ops.push_back({{"name", op.name},
+                   {"kind", op.kind},
+                   {"implementation", op.implementation},
+                   {"ms", op.ms},
+                   {"percent", 100 * op.fraction},
+                   {"gflops_per_second", gflops_per_second(op)}});
+  }
+  Json j;
+  j["model"] = o.model;
+  j["device"] = o.device;
+  j["batch"] = o.batch;
+  j["learners"] = *o.learners;
+  j["threads_per_learner"] = *o.threads_per_learner;
+  j["precision"] = o.precision;
+  j["images_per_second"] = r.images_per_second;
+  j["step_ms"] = r.step_ms;
+  j["flops_per_image"] = r.flops_per_image;
+  j["gflops_per_second"] = r.flops_per_image * r.images_per_second / 1e9;
+  j["arena_mb"] = mebibytes(static_cast<double>(r.arena_bytes));
+  j["arena_mb_without_reuse"] = mebibytes(static_cast<double>(r.arena_bytes_without_reuse));
+  j["parameters"] = r.parameters;
+  j["ops"] = std::move(ops);
+  return j;
+}
+
+/// One line a kind of op, the slowest first.
+void print_kinds(const BenchmarkResult& r) {
+  struct Kind {
+    std::string name;
+    int64_t calls = 0;
+    double ms = 0, fraction = 0, flops = 0;
+  };
+  std::vector<Kind> kinds;
+  for (const auto& op : r.ops) {
+    auto it =
+        std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.name == op.kind; });
+    if (it == kinds.end()) it = kinds.insert(it, {op.kind});
+    ++it->calls;
+    it->ms += op.ms;
+    it->fraction += op.fraction;
+    it->flops += op.flops;
+  }
+  std::sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.ms > b.ms; });
+  fmt::print("\n{:<28} {:>6} {:>9} {:>7} {:>9}\n", "kind of op", "calls", "ms", "%", "GFLOP/s");
+  for (const Kind& k : kinds) {
+    fmt::print("{:<28} {:>6} {:>9.3f} {:>7.1f} {:>9.1f}\n", k.name, k.calls, k.ms, 100 * k.fraction,
+               k.flops / std::max(k.ms, 1e-9) / 1e6);
+  }
+}
+
+void print_slowest_ops(const BenchmarkResult& r) {
+  constexpr size_t kShown = 15;
+  auto ops = r.ops;
+  std::sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.ms > b.ms; });
+  if (ops.size() > kShown) ops.resize(kShown);
+  fmt::print("\n{:<44} {:>9} {:>7} {:>9}  {}\n", "slowest ops", "ms", "%", "GFLOP/s",
+             "implementation");
+  for (const auto& op : ops) {
+    fmt::print("{:<44} {:>9.3f} {:>7.1f} {:>9.1f}  {}\n", fmt::format("{} ({})", op.name, op.kind),
+               op.ms, 100 * op.fraction, gflops_per_second(op), op.implementation);
+  }
+}
+
+void print_text(const BenchmarkResult& r) {
+  const TrainOptions& o = r.options;
+  fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision,
+             count(*o.threads_per_learner, "thread"), o.device);
+  fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
+             grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
+             grouped(std::llround(r.fastest_window)), r.step_ms);
+  fmt::print("  work     {:.1f} MFLOP an image, {:.1f} GFLOP/s\n", r.flops_per_image / 1e6,
+             r.flops_per_image * r.images_per_second / 1e9);
+  fmt::print("  memory   {:.2f} MiB of activations ({:.2f} without reuse), {} parameters\n",
+             mebibytes(static_cast<double>(r.arena_bytes)),
+             mebibytes(static_cast<double>(r.arena_bytes_without_reuse)), grouped(r.parameters));
+  print_kinds(r);
+  print_slowest_ops(r);
+}
+
+int run(const Flags& flags) {
+  TrainOptions options = flags.options.apply();
+  // The shapes come from the data set only if one is named; the recipe's is not wanted here.
+  const auto data = options.data;
+  options = with_recipe(options, find_model(options.model).recipe);
+  options.data = data;
+  validate(options);
+  if (!(flags.seconds > 0) || flags.seconds > 3600) {
+    fail_usage("--seconds {}: it must be above 0 and at most 3600", flags.seconds);
+  }
+  const BenchmarkResult result = benchmark(options, flags.seconds);
+  if (flags.json) {
+    print_json(to_json(result));
+  } else {
+    print_text(result);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Run add_bench(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("bench", "measure training speed on data in memory");
+  const auto flags = std::make_shared<Flags>();
+  flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners",
+                           "threads-per-learner", "sync", "precision", "seed", "deterministic",
+                           "momentum", "nesterov", "weight-decay", "clip-norm"});
+  flags->options.add_config(app);
+  app.add_option("--seconds", flags->seconds, "how long to measure (5)")->type_name("S");
+  app.add_flag("--json", flags->json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace crossbow::cli

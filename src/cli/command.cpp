@@ -1,0 +1,68 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "train/config.h"
+
+namespace crossbow::cli {
+
+void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> names) {
+  for (const OptionEntry& entry : option_table()) {
+    if (names.size() > 0 && std::find(names.begin(), names.end(), entry.name) == names.end()) {
+      continue;
+    }
+    const std::string name(entry.name), flag = "--" + name, help(entry.help);
+    if (entry.is_switch()) {
+      app.add_flag_function(
+          flag + ",!--no-" + name,
+          [this, name](int64_t n) { given_[name] = n > 0 ? "true" : "false"; }, help);
+    } else {
+      app.add_option_function<std::string>(
+             flag, [this, name](const std::string& text) { given_[name] = text; }, help)
+          ->type_name(std::string(entry.value));
+    }
+  }
+}
+
+void OptionFlags::add_config(CLI::App& app) {
+  app.add_option("--config", config_, "read options from this file; flags win over it")
+      ->type_name("FILE.toml");
+}
+
+TrainOptions OptionFlags::apply(TrainOptions options) const {
+  if (!config_.empty()) apply_config_file(options, config_);
+  for (const auto& [name, text] : given_) {
+    try {
+      set_option(options, *find_option(name), text);
+    } catch (const UsageError& e) {
+      fail_usage("--{}", e.what());
+    }
+  }
+  return options;
+}
+
+void print_json(const Json& object) {
+  fmt::print("{}\n", object.dump());
+}
+
+std::string grouped(int64_t n) {
+  std::string digits = std::to_string(std::abs(n));
+  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return (n < 0 ? "-" : "") + digits;
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:.2f} %", fraction * 100);
+}
+
+std::string count(int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
+}
+
+}  // namespace crossbow::cli

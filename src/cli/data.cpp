@@ -1,0 +1,66 @@
+// crossbow data
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/command.h"
+#include "data/dataset.h"
+
+namespace crossbow::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  crossbow data
+  crossbow data --json
+)";
+
+Json to_json(const data::CatalogueEntry& e) {
+  return {{"name", e.name},
+          {"about", e.about},
+          {"image", std::vector<int64_t>(e.image.begin(), e.image.end())},
+          {"classes", e.classes},
+          {"train", e.train},
+          {"test", e.test},
+          {"source", e.source},
+          {"files", e.files},
+          {"folder", e.folder},
+          {"found", e.found}};
+}
+
+void print_entry(const data::CatalogueEntry& e) {
+  fmt::print("{}: {}\n", e.name, e.about);
+  if (e.image.rank() > 0) {
+    fmt::print("  images  {} training, {} test, {} in {} classes\n", grouped(e.train),
+               grouped(e.test), e.image.str(), e.classes);
+  }
+  if (!e.files.empty()) fmt::print("  files   {}\n", fmt::join(e.files, ", "));
+  if (!e.source.empty()) fmt::print("  source  {}\n", e.source);
+  if (!e.folder.empty()) {
+    fmt::print("  folder  {} ({}), or any other: --data {}:DIR\n", e.folder,
+               e.found ? "found" : "not there", e.name);
+  }
+}
+
+int run(bool json) {
+  Json list = Json::array();
+  for (const data::CatalogueEntry& entry : data::catalogue()) {
+    if (json) {
+      list.push_back(to_json(entry));
+    } else {
+      print_entry(entry);
+    }
+  }
+  if (json) print_json({{"data", list}});
+  return 0;
+}
+
+}  // namespace
+
+Run add_data(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("data", "list the data sets and where to get them");
+  const auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [json] { return run(*json); };
+}
+
+}  // namespace crossbow::cli

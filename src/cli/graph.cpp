@@ -1,0 +1,139 @@
+// crossbow graph
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "graph/dot.h"
+#include "graph/passes.h"
+#include "models/model.h"
+#include "train/compiled_model.h"
+#include "train/config.h"
+#include "train/recipe.h"
+
+namespace crossbow::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  crossbow graph --model resnet-20
+  crossbow graph --model lenet --training --batch 64
+  crossbow graph --model lenet --dot | dot -Tsvg > lenet.svg
+)";
+
+struct Flags {
+  OptionFlags options;
+  bool training = false, dot = false, json = false;
+};
+
+struct Memory {
+  double parameters, optimiser, gradients, states, activations, activations_without_reuse;  // MiB
+};
+
+Memory memory_of(const Program& program, const TrainOptions& options) {
+  const ParameterLayout& layout = *program.parameters();
+  const auto flat = static_cast<double>(layout.parameter_elements) * size_of(layout.dtype);
+  Memory m;
+  m.parameters = mebibytes(flat);
+  m.optimiser = *options.momentum > 0 ? mebibytes(flat) : 0;
+  m.gradients = mebibytes(flat);
+  m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
+  m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
+  m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
+  return m;
+}
+
+Json shape_json(const Shape& shape) {
+  return std::vector<int64_t>(shape.begin(), shape.end());
+}
+
+Json to_json(const Graph& graph, const Memory& m) {
+  Json nodes = Json::array();
+  for (const Node& node : graph.nodes()) {
+    Json inputs = Json::array(), outputs = Json::array();
+    for (const Value v : node.inputs)
+      inputs.push_back(v ? Json(graph.node(v).name) : Json(nullptr));
+    for (const TensorType& t : node.outputs) outputs.push_back(shape_json(t.shape));
+    nodes.push_back({{"name", node.name},
+                     {"op", std::string(node.op->name)},
+                     {"inputs", std::move(inputs)},
+                     {"shapes", std::move(outputs)}});
+  }
+  return {{"nodes", std::move(nodes)},
+          {"memory_mb",
+           {{"parameters", m.parameters},
+            {"optimiser", m.optimiser},
+            {"gradients", m.gradients},
+            {"states", m.states},
+            {"activations", m.activations},
+            {"activations_without_reuse", m.activations_without_reuse}}}};
+}
+
+/// Sources are told with the node that reads them, as its parameters.
+void print_nodes(const Graph& graph) {
+  fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", "node", "op", "shape", "parameters", "reads");
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name == "parameter" || node.op->name == "state") continue;
+    int64_t parameters = 0;
+    std::string reads;
+    for (const Value v : node.inputs) {
+      if (!v) continue;
+      const Node& from = graph.node(v);
+      if (from.op->name == "state") continue;
+      if (from.op->name == "parameter") {
+        parameters += from.outputs[0].shape.elements();
+      } else {
+        reads += (reads.empty() ? "" : ", ") + from.name;
+      }
+    }
+    fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", node.name, node.op->name,
+               node.outputs[0].shape.str(), parameters > 0 ? grouped(parameters) : "", reads);
+  }
+}
+
+void print_memory(const Memory& m, const TrainOptions& o) {
+  fmt::print("\nmemory of one learner training at batch {} in {}, MiB\n", o.batch, o.precision);
+  fmt::print("  parameters       {:10.2f}\n", m.parameters);
+  fmt::print("  gradients        {:10.2f}\n", m.gradients);
+  fmt::print("  optimiser state  {:10.2f}\n", m.optimiser);
+  fmt::print("  running states   {:10.2f}\n", m.states);
+  fmt::print("  activations      {:10.2f}   ({:.2f} without reuse)\n", m.activations,
+             m.activations_without_reuse);
+}
+
+int run(const Flags& flags) {
+  TrainOptions options = flags.options.apply();
+  const ModelSpec spec = spec_of(options);
+  options = with_recipe(options, find_model(options.model).recipe);
+  validate(options);
+  const Graph forward = build_model(options.model, spec);
+  const Graph fused = fuse(forward);
+  const Graph training = training_graph(fused, options.batch);
+  const Graph& shown = flags.training ? training : fused;
+  if (flags.dot) {
+    fmt::print("{}", to_dot(shown));
+    return 0;
+  }
+  const auto program = Program::compile(training, compile_options(options, nullptr));
+  const Memory memory = memory_of(*program, options);
+  if (flags.json) {
+    print_json(to_json(shown, memory));
+  } else {
+    print_nodes(shown);
+    print_memory(memory, options);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Run add_graph(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("graph", "print a model's graph, shapes and memory plan");
+  const auto flags = std::make_shared<Flags>();
+  flags->options.add(app, {"model", "data", "image-size", "device", "batch", "threads-per-learner",
+                           "precision", "momentum"});
+  app.add_flag("--training", flags->training, "show the backward part too");
+  app.add_flag("--dot", flags->dot, "print the graph for Graphviz");
+  app.add_flag("--json", flags->json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace crossbow::cli

@@ -1,0 +1,132 @@
+// crossbow models
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/command.h"
+#include "graph/cost.h"
+#include "models/model.h"
+
+namespace crossbow::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  crossbow models              all, with their sizes
+  crossbow models resnet-32    one, with its recipe
+  crossbow models --json
+)";
+
+struct Flags {
+  std::string name;
+  bool json = false;
+};
+
+struct Facts {
+  const Model* model;
+  int64_t parameters;
+  double flops;  // of one image's forward pass
+};
+
+Facts facts_of(const Model& model) {
+  const Graph graph = build_model(model.name, {model.default_image, model.default_classes, 1, {}});
+  return {&model, parameter_count(graph), flop_count(graph)};
+}
+
+Json recipe_json(const Recipe& r) {
+  return {{"data", r.data},
+          {"epochs", r.epochs},
+          {"lr", r.lr},
+          {"lr_schedule", r.lr_schedule},
+          {"lr_milestones", r.lr_milestones},
+          {"lr_gamma", r.lr_gamma},
+          {"warmup", r.warmup},
+          {"momentum", r.momentum},
+          {"weight_decay", r.weight_decay},
+          {"pad", r.pad},
+          {"mirror", r.mirror}};
+}
+
+Json to_json(const Facts& f) {
+  const Model& m = *f.model;
+  return {{"name", m.name},
+          {"summary", m.summary},
+          {"parameters", f.parameters},
+          {"flops_per_image_forward", f.flops},
+          {"image", std::vector<int64_t>(m.default_image.begin(), m.default_image.end())},
+          {"classes", m.default_classes},
+          {"options", m.options_help},
+          {"recipe", recipe_json(m.recipe)}};
+}
+
+void print_row(const Facts& f) {
+  const Model& m = *f.model;
+  fmt::print("{:<12} {:>12} {:>10.1f}  {:<14} {:>7}  {}\n", m.name, grouped(f.parameters),
+             f.flops / 1e6, m.default_image.str(), m.default_classes, m.summary);
+}
+
+std::string schedule_text(const Recipe& r) {
+  std::string text = r.lr_schedule;
+  if (!r.lr_milestones.empty()) {
+    text += fmt::format(", times {} at epochs {}", r.lr_gamma, fmt::join(r.lr_milestones, ", "));
+  }
+  if (r.warmup > 0) text += fmt::format(", after {} epochs of warm-up", r.warmup);
+  return text;
+}
+
+void print_one(const Facts& f) {
+  const Model& m = *f.model;
+  const Recipe& r = m.recipe;
+  fmt::print("{}: {}\n", m.name, m.summary);
+  fmt::print("  parameters    {}\n", grouped(f.parameters));
+  fmt::print("  forward       {:.1f} MFLOP an image\n", f.flops / 1e6);
+  fmt::print("  images        {} in {} classes, unless the data set has others\n",
+             m.default_image.str(), m.default_classes);
+  if (!m.options_help.empty()) fmt::print("  options       {}\n", m.options_help);
+  fmt::print("recipe (what `crossbow train --model {}` uses unless told otherwise)\n", m.name);
+  fmt::print("  data          {}\n  epochs        {}\n  lr            {}, {}\n", r.data, r.epochs,
+             r.lr, schedule_text(r));
+  fmt::print("  momentum      {}\n  weight decay  {}\n", r.momentum, r.weight_decay);
+  fmt::print("  augmentation  {}\n",
+             r.pad == 0 && !r.mirror
+                 ? "none"
+                 : fmt::format("crops after padding by {}{}", r.pad, r.mirror ? ", mirrored" : ""));
+}
+
+int run(const Flags& flags) {
+  if (!flags.name.empty()) {
+    const Facts facts = facts_of(find_model(flags.name));
+    if (flags.json) {
+      print_json(to_json(facts));
+    } else {
+      print_one(facts);
+    }
+    return 0;
+  }
+  Json list = Json::array();
+  if (!flags.json) {
+    fmt::print("{:<12} {:>12} {:>10}  {:<14} {:>7}\n", "name", "parameters", "MFLOP", "image",
+               "classes");
+  }
+  for (const Model* model : all_models()) {
+    const Facts facts = facts_of(*model);
+    if (flags.json) {
+      list.push_back(to_json(facts));
+    } else {
+      print_row(facts);
+    }
+  }
+  if (flags.json) print_json({{"models", list}});
+  return 0;
+}
+
+}  // namespace
+
+Run add_models(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("models", "list the models, or show one and its recipe");
+  const auto flags = std::make_shared<Flags>();
+  app.add_option("name", flags->name, "the model to show");
+  app.add_flag("--json", flags->json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace crossbow::cli

@@ -1,0 +1,166 @@
+#include "cli/reporter.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+
+#include "cli/command.h"
+#include "train/interrupt.h"
+
+namespace crossbow::cli {
+namespace {
+
+using Phase = Progress::Phase;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int columns(std::FILE* out) {
+  winsize size{};
+  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<int64_t>(std::min(seconds, 3.6e6));
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+/// `[=====>    ]` in what a line of that width leaves; nothing if that is too little to see.
+std::string bar(double fraction, int width) {
+  constexpr int kNarrowest = 10, kWidest = 40;
+  if (width < kNarrowest) return "";
+  const int inner = std::min(width, kWidest) - 2;
+  const int full = std::clamp(static_cast<int>(fraction * inner), 0, inner);
+  std::string text(static_cast<size_t>(full), '=');
+  if (full < inner) text += '>';
+  return fmt::format("[{:{}}]", text, inner);
+}
+
+}  // namespace
+
+Reporter::Reporter(std::FILE* out) : out_(out) {
+  if (!isatty(fileno(out))) return;
+  drawer_ = std::jthread([this](std::stop_token stop) {
+    std::mutex mutex;
+    std::condition_variable_any tick;
+    std::unique_lock lock(mutex);
+    while (!tick.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; })) {
+      if (stop.stop_requested()) return;
+      draw();
+    }
+  });
+}
+
+Reporter::~Reporter() {
+  finish();
+}
+
+void Reporter::finish() {
+  if (!drawer_.joinable()) return;
+  drawer_.request_stop();
+  drawer_.join();
+  if (drawn_) fmt::print(out_, "\r\033[K");
+  std::fflush(out_);
+}
+
+void Reporter::print_line(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  if (drawn_) fmt::print(out_, "\r\033[K");
+  drawn_ = false;
+  fmt::print(out_, "{}\n", line);
+  std::fflush(out_);
+}
+
+void Reporter::note(std::string_view text) {
+  print_line(fmt::format("note: {}", text));
+}
+
+void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
+  const std::lock_guard lock(mutex_);
+  loading_ = what;
+  progress.done = done;
+  progress.total = total;
+}
+
+void Reporter::started(const TrainOptions& o, int64_t samples) {
+  {
+    const std::lock_guard lock(mutex_);
+    epochs_ = *o.epochs;
+    samples_ = samples;
+  }
+  print_line(fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
+                         grouped(samples), count(*o.epochs, "epoch"), o.batch,
+                         count(*o.threads_per_learner, "thread"), o.device, o.precision));
+}
+
+void Reporter::epoch_done(const EpochRecord& r) {
+  std::string line = fmt::format("epoch {}/{}: train loss {:.4f}", r.epoch, epochs_, r.train_loss);
+  if (r.test_accuracy) {
+    line += fmt::format(", test loss {:.4f}, test accuracy {}", *r.test_loss,
+                        percent(*r.test_accuracy));
+  }
+  print_line(line + fmt::format(", {:.1f} s, {} images/s", r.seconds,
+                                grouped(std::llround(r.images_per_second))));
+}
+
+bool Reporter::stop_requested() {
+  return InterruptGuard::requested();
+}
+
+/// Smoothed over about a second of drawing.
+double Reporter::images_per_second() {
+  const int64_t done = progress.epoch * samples_ + progress.done;
+  const double time = now(), elapsed = time - last_time_;
+  if (last_time_ > 0 && done > last_done_ && elapsed < 1) {
+    const double rate = static_cast<double>(done - last_done_) / elapsed;
+    rate_ = rate_ > 0 ? rate_ + (rate - rate_) * 0.1 : rate;
+  }
+  last_time_ = time;
+  last_done_ = done;
+  return rate_;
+}
+
+std::string Reporter::bar_text() {
+  const int64_t done = progress.done, total = std::max<int64_t>(1, progress.total);
+  const double fraction = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+  std::string before, after = fmt::format(" {:3.0f} %", fraction * 100);
+  switch (progress.phase.load()) {
+    case Phase::preparing:
+      before = loading_.empty() ? "preparing " : loading_ + ' ';
+      break;
+    case Phase::evaluating:
+      before = fmt::format("epoch {}/{} evaluating ", progress.epoch + 1, epochs_);
+      break;
+    case Phase::training: {
+      before = fmt::format("epoch {}/{} ", progress.epoch + 1, epochs_);
+      const double rate = images_per_second();
+      if (!std::isnan(progress.loss)) after += fmt::format("  loss {:.4f}", progress.loss.load());
+      if (rate > 0) {
+        const int64_t left = (epochs_ - progress.epoch) * samples_ - done;
+        after += fmt::format("  {} images/s  ETA {}", grouped(std::llround(rate)),
+                             clock_text(static_cast<double>(left) / rate));
+      }
+    }
+  }
+  const int width = columns(out_) - 1;
+  const std::string text =
+      before + bar(fraction, width - static_cast<int>(before.size() + after.size())) + after;
+  return text.substr(0, static_cast<size_t>(width));
+}
+
+void Reporter::draw() {
+  const std::lock_guard lock(mutex_);
+  fmt::print(out_, "\r{}\033[K", bar_text());
+  std::fflush(out_);
+  drawn_ = true;
+}
+
+}  // namespace crossbow::cli

@@ -1,0 +1,164 @@
+// crossbow train
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/reporter.h"
+#include "core/machine.h"
+#include "models/model.h"
+#include "train/checkpoint.h"
+#include "train/interrupt.h"
+#include "train/recipe.h"
+#include "train/record_json.h"
+#include "train/train.h"
+
+namespace crossbow::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples = R"(Examples:
+  crossbow train                                   LeNet on the built-in digits
+  crossbow train --model resnet-20 --data imagefolder:cifar10 --epochs 5
+  crossbow train --data mnist:DIR --target-accuracy 0.99 --out runs/mnist
+  crossbow train --resume runs/mnist --epochs 20   go on with a run
+  crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
+)";
+
+struct Flags {
+  OptionFlags options;
+  std::string resume;
+  bool json = false;
+};
+
+/// Makes runs/MODEL-DATA-N, N the first that is free.
+std::string new_run_folder(const TrainOptions& options) {
+  const TrainOptions resolved = with_recipe(options, find_model(options.model).recipe);
+  std::string name = resolved.model + '-' + resolved.data->substr(0, resolved.data->find(':'));
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-') c = '-';
+  }
+  fs::create_directories("runs");
+  for (int n = 1;; ++n) {
+    const fs::path path = fs::path("runs") / fmt::format("{}-{}", name, n);
+    if (fs::create_directory(path)) return path.string();
+  }
+}
+
+TrainOptions options_of(const Flags& flags) {
+  if (flags.resume.empty()) return flags.options.apply();
+  const auto warn = [&](std::string_view) {};  // train() says it again
+  TrainOptions options = load_checkpoint(flags.resume, warn).options;
+  options.out = flags.resume;
+  options = flags.options.apply(options);
+  options.resume = flags.resume;
+  return options;
+}
+
+Json to_json(const TrainResult& r) {
+  const TrainOptions& o = r.options;
+  Json j;
+  j["model"] = o.model;
+  j["data"] = *o.data;
+  j["device"] = o.device;
+  j["sync"] = o.sync;
+  j["batch"] = o.batch;
+  j["learners"] = *o.learners;
+  j["threads_per_learner"] = *o.threads_per_learner;
+  j["precision"] = o.precision;
+  j["seed"] = o.seed;
+  j["epochs"] = r.history.size();
+  j["seconds"] = r.seconds;
+  j["train_seconds"] = r.train_seconds;
+  j["images_per_second"] = r.images_per_second;
+  j["final_test_accuracy"] = crossbow::to_json(r.final_test_accuracy);
+  j["best_test_accuracy"] = crossbow::to_json(r.best_test_accuracy);
+  j["final_test_loss"] = crossbow::to_json(r.final_test_loss);
+  j["reached_target"] = r.epochs_to_target.has_value();
+  j["epochs_to_target"] = r.epochs_to_target ? Json(*r.epochs_to_target) : Json(nullptr);
+  j["seconds_to_target"] = crossbow::to_json(r.seconds_to_target);
+  j["peak_rss_mb"] = peak_memory_mb();
+  j["parameters"] = r.parameters;
+  j["history"] = crossbow::to_json(r.history);
+  j["out"] = *o.out;
+  j["interrupted"] = r.interrupted;
+  return j;
+}
+
+void print_accuracy(std::FILE* out, const TrainResult& r) {
+  if (!r.final_test_accuracy) return;
+  fmt::print(out, "  accuracy  {} after {}, best {}, test loss {:.4f}\n",
+             percent(*r.final_test_accuracy),
+             count(static_cast<int64_t>(r.history.size()), "epoch"), percent(*r.best_test_accuracy),
+             *r.final_test_loss);
+  if (!r.options.target_accuracy) return;
+  if (r.epochs_to_target) {
+    fmt::print(out, "  target    {} reached after {} and {:.1f} s of training\n",
+               percent(*r.options.target_accuracy), count(*r.epochs_to_target, "epoch"),
+               *r.seconds_to_target);
+  } else {
+    fmt::print(out, "  target    {} not reached\n", percent(*r.options.target_accuracy));
+  }
+}
+
+void print_summary(std::FILE* out, const TrainResult& r) {
+  const TrainOptions& o = r.options;
+  fmt::print(out, "\n{} on {}{}\n", o.model, *o.data, r.interrupted ? ", interrupted" : "");
+  print_accuracy(out, r);
+  fmt::print(out,
+             "  speed     {} images/s over {:.1f} s of training, {:.1f} % of it waiting for data; "
+             "{:.1f} s in all\n",
+             grouped(std::llround(r.images_per_second)), r.train_seconds,
+             100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9), r.seconds);
+  fmt::print(out, "  model     {}, trained by {} of {} at batch {} in {}\n",
+             count(r.parameters, "parameter"), count(*o.learners, "learner"),
+             count(*o.threads_per_learner, "thread"), o.batch, o.precision);
+  fmt::print(out, "  memory    {:.0f} MiB at most\n", peak_memory_mb());
+  fmt::print(out, "  run       {}: checkpoint, metrics.jsonl, config.toml, plan.json\n", *o.out);
+  fmt::print(out, "  next      crossbow {} {}\n", r.interrupted ? "train --resume" : "eval",
+             *o.out);
+}
+
+TrainResult train_and_report(const Flags& flags, std::FILE* out) {
+  const InterruptGuard guard;
+  Reporter reporter(out);
+  TrainOptions options = options_of(flags);
+  const bool own_folder = !options.out;
+  if (own_folder) options.out = new_run_folder(options);
+  try {
+    return train(options, &reporter);
+  } catch (...) {
+    std::error_code error;
+    if (own_folder) fs::remove(*options.out, error);  // only if nothing is in it
+    throw;
+  }
+}
+
+int run(const Flags& flags) {
+  std::FILE* const out = flags.json ? stderr : stdout;
+  const TrainResult result = train_and_report(flags, out);
+  print_summary(out, result);
+  if (flags.json) print_json(to_json(result));
+  if (!result.interrupted) return 0;
+  fmt::print(stderr, "crossbow train: interrupted; go on with crossbow train --resume {}\n",
+             *result.options.out);
+  return 1;
+}
+
+}  // namespace
+
+Run add_train(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("train", "train a model on a data set");
+  const auto flags = std::make_shared<Flags>();
+  flags->options.add(app);
+  flags->options.add_config(app);
+  app.add_option("--resume", flags->resume, "go on with the run in this folder")->type_name("DIR");
+  app.add_flag("--json", flags->json,
+               "put one JSON object on standard output, all else on standard error");
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace crossbow::cli

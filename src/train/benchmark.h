@@ -1,0 +1,34 @@
+// How fast a model trains, with its data at hand in memory, and where a step's time goes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/compiled_model.h"
+#include "train/options.h"
+
+namespace crossbow {
+
+struct BenchmarkResult {
+  struct OpTime {
+    std::string name, kind, implementation;
+    double ms = 0;        // of a step, measured op by op
+    double fraction = 0;  // of all ops' sum
+    double flops = 0;     // of a step
+  };
+
+  TrainOptions options;                           // resolved
+  double images_per_second = 0;                   // the median of some windows
+  double slowest_window = 0, fastest_window = 0;  // images/s
+  double step_ms = 0;
+  double flops_per_image = 0;  // forward and backward
+  size_t arena_bytes = 0, arena_bytes_without_reuse = 0;
+  int64_t parameters = 0;
+  std::vector<OpTime> ops;  // as they run; the last one is the optimiser's update
+};
+
+/// Trains on noise for about `seconds` after a warm-up, then half as long again with a clock around
+/// each op. `options` are resolved and valid. The calling thread trains.
+BenchmarkResult benchmark(const TrainOptions& options, double seconds);
+
+}  // namespace crossbow
