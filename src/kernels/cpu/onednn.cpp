@@ -1,5 +1,9 @@
 #include "kernels/cpu/onednn.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "core/error.h"
 
 namespace crossbow::onednn {
@@ -7,8 +11,28 @@ namespace crossbow::onednn {
 using dnnl::memory;
 using dnnl::prop_kind;
 
+namespace {
+
+/// Some virtual machines announce AMX but hide its tile palette, which oneDNN builds its kernels
+/// from: they would end in an illegal instruction.
+bool amx_is_broken() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  constexpr unsigned kAmxTile = 1u << 24;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kAmxTile)) return false;
+  return !__get_cpuid_count(0x1D, 0, &a, &b, &c, &d) || a == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
 dnnl::engine engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine e = [] {
+    if (amx_is_broken()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return e;
 }
 
