@@ -44,12 +44,14 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
   return dense(x, Dense{.outputs = spec.classes}, fmt::format("fc{}", layers + 1));
 }
 
+const Recipe kRecipe{.data = "digits", .epochs = 10, .lr = 0.01};
+
 const RegisterModel kMlp({
     .name = "mlp",
     .summary = "multi-layer perceptron, 8 hidden layers of 512 sigmoid units",
     .default_image = {300},
     .default_classes = 2,
-    .recipe = {.data = "digits", .epochs = 10, .lr = 0.01},
+    .recipe = kRecipe,
     .options_help = "layers=8 (hidden), width=512 (units in each), activation=sigmoid|tanh|relu",
     .logits = logits,
 });

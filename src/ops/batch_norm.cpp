@@ -18,7 +18,7 @@ std::vector<TensorType> infer(const Node& node, std::span<const TensorType> in) 
   const TensorType& x = in[kX];
   expect_numbers(x, "x");
   if (x.shape.rank() != 2 && x.shape.rank() != 4) {
-    fail("x must be [N, C] or [N, C, H, W], but is {}", x.shape.str());
+    fail("x must be [N, C] or [N, C, H, W], not {}", x.shape.str());
   }
   expect_per_channel(in[kScale], x, "scale");
   expect_per_channel(in[kShift], x, "shift");
@@ -71,60 +71,45 @@ Tensor append(Tensor x, Tensor scale, Tensor shift, Tensor mean, Tensor variance
       std::make_shared<BatchNormAttributes>(attributes), std::move(name));
 }
 
-struct Sample {
-  const char* name;
-  Shape x;
-  bool residual = false, relu = false, training = true;
-  float epsilon = 1e-5f;
-  bool small = true;
-};
+enum Flags { kPlain = 0, kRelu = 1, kWithResidual = 2, kInference = 4, kLarge = 8 };
 
-Case make_case(const Sample& s) {
-  const auto build = [s](CaseBuilder& b) {
+Case make_case(const char* name, Shape shape, int flags, float epsilon = 1e-5f) {
+  const bool training = !(flags & kInference);
+  const auto build = [=](CaseBuilder& b) {
     BatchNormAttributes a;
-    a.training = s.training;
-    a.relu = s.relu;
-    a.epsilon = s.epsilon;
-    const Shape channels{s.x[1]};
-    const Tensor x = b.input(s.x, -1, 3), scale = b.input(channels, 0.5f, 1.5f),
+    a.training = training;
+    a.relu = flags & kRelu;
+    a.epsilon = epsilon;
+    const Shape channels{shape[1]};
+    const Tensor x = b.input(shape, -1, 3), scale = b.input(channels, 0.5f, 1.5f),
                  shift = b.input(channels);
     const Tensor mean = b.state(channels, 0.75f), variance = b.state(channels, 1.5f);
-    return append(x, scale, shift, mean, variance, s.residual ? b.input(s.x) : Tensor{}, a, {});
+    const Tensor residual = flags & kWithResidual ? b.input(shape) : Tensor{};
+    return append(x, scale, shift, mean, variance, residual, a, {});
   };
-  return {s.name, build, s.small, /*differentiable=*/s.training};
+  return {name, build, /*small=*/!(flags & kLarge), /*differentiable=*/training};
 }
 
 std::vector<Case> cases() {
-  const Sample samples[] = {
-      {.name = "images", .x = {3, 8, 4, 4}},
-      {.name = "images of 17 channels", .x = {2, 17, 3, 5}},
-      {.name = "batch 1", .x = {1, 4, 5, 5}},
-      {.name = "rows", .x = {8, 19}},
-      {.name = "rows with relu", .x = {8, 16}, .relu = true},
-      {.name = "relu", .x = {2, 16, 4, 4}, .relu = true},
-      {.name = "relu, 5 channels", .x = {2, 5, 4, 4}, .relu = true},
-      {.name = "residual and relu", .x = {2, 16, 3, 3}, .residual = true, .relu = true},
-      {.name = "residual and relu, 5 channels", .x = {2, 5, 4, 4}, .residual = true, .relu = true},
-      {.name = "residual without relu", .x = {2, 6, 4, 4}, .residual = true},
-      {.name = "large epsilon", .x = {2, 6, 4, 4}, .epsilon = 0.1f},
-      {.name = "inference", .x = {2, 7, 4, 4}, .training = false},
-      {.name = "inference with relu", .x = {2, 16, 4, 4}, .relu = true, .training = false},
-      {.name = "inference with residual and relu",
-       .x = {2, 16, 4, 4},
-       .residual = true,
-       .relu = true,
-       .training = false},
-      {.name = "inference of rows", .x = {4, 10}, .training = false},
-      {.name = "64 channels with relu", .x = {4, 64, 16, 16}, .relu = true, .small = false},
-      {.name = "32 channels, residual and relu",
-       .x = {4, 32, 16, 16},
-       .residual = true,
-       .relu = true,
-       .small = false},
+  return {
+      make_case("images", {3, 8, 4, 4}, kPlain),
+      make_case("images of 17 channels", {2, 17, 3, 5}, kPlain),
+      make_case("batch 1", {1, 4, 5, 5}, kPlain),
+      make_case("rows", {8, 19}, kPlain),
+      make_case("large epsilon", {2, 6, 4, 4}, kPlain, 0.1f),
+      make_case("rows, relu", {8, 16}, kRelu),
+      make_case("relu", {2, 16, 4, 4}, kRelu),
+      make_case("relu, 5 channels", {2, 5, 4, 4}, kRelu),
+      make_case("residual", {2, 6, 4, 4}, kWithResidual),
+      make_case("residual, relu", {2, 16, 3, 3}, kWithResidual | kRelu),
+      make_case("residual, relu, 5 channels", {2, 5, 4, 4}, kWithResidual | kRelu),
+      make_case("inference", {2, 7, 4, 4}, kInference),
+      make_case("inference, relu", {2, 16, 4, 4}, kInference | kRelu),
+      make_case("inference, residual, relu", {2, 16, 4, 4}, kInference | kWithResidual | kRelu),
+      make_case("inference, rows", {4, 10}, kInference),
+      make_case("64 channels, relu", {4, 64, 16, 16}, kRelu | kLarge),
+      make_case("32 channels, residual, relu", {4, 32, 16, 16}, kWithResidual | kRelu | kLarge),
   };
-  std::vector<Case> result;
-  for (const Sample& s : samples) result.push_back(make_case(s));
-  return result;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ std::vector<TensorType> infer(const Node& node, std::span<const TensorType> in) 
   expect_numbers(in[0], "x");
   expect_rank(in[1], 2, "dense weights", "[outputs, inputs]");
   const Shape &x = in[0].shape, &w = in[1].shape;
-  if (x.rank() < 2) fail("x must be [N, C] or [N, C, H, W], but is {}", x.str());
+  if (x.rank() < 2) fail("x must be [N, C] or [N, C, H, W], not {}", x.str());
   if (x.elements_from(1) != w[1]) {
     fail("dense weights {} need {} inputs per row, but x {} has {}", w.str(), w[1], x.str(),
          x.elements_from(1));

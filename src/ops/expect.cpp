@@ -12,24 +12,24 @@ void expect_numbers(const TensorType& t, std::string_view what) {
          name_of(t.dtype));
   }
   if (std::any_of(t.shape.begin(), t.shape.end(), [](int64_t n) { return n < 1; })) {
-    fail("{} {} has an empty dimension; every one must be at least 1", what, t.shape.str());
+    fail("{} {} must have dimensions of at least 1", what, t.shape.str());
   }
 }
 
 void expect_rank(const TensorType& t, int rank, std::string_view what, std::string_view form) {
   expect_numbers(t, what);
-  if (t.shape.rank() != rank) fail("{} must be {}, but is {}", what, form, t.shape.str());
+  if (t.shape.rank() != rank) fail("{} must be {}, not {}", what, form, t.shape.str());
 }
 
 void expect_vector(const TensorType& t, int64_t count, std::string_view what, std::string_view of) {
   expect_numbers(t, what);
   if (t.shape != Shape{count}) {
-    fail("{} must be [{}], one value for each {}, but is {}", what, count, of, t.shape.str());
+    fail("{} must be [{}], one value for each {}, not {}", what, count, of, t.shape.str());
   }
 }
 
 void expect_per_channel(const TensorType& t, const TensorType& x, std::string_view what) {
-  if (x.shape.rank() < 2) fail("x must be [N, C, ...], but is {}", x.shape.str());
+  if (x.shape.rank() < 2) fail("x must be [N, C, ...], not {}", x.shape.str());
   expect_vector(t, x.shape[1], what, fmt::format("channel of x {}", x.shape.str()));
 }
 
@@ -44,7 +44,7 @@ void expect_same_shape(const TensorType& a, const TensorType& b, std::string_vie
 
 void expect_labels(const TensorType& labels, const TensorType& rows) {
   if (labels.dtype != DType::i32 || labels.shape != Shape{rows.shape[0]}) {
-    fail("labels must be i32 [{}], one for each row of {}, but are {} {}", rows.shape[0],
+    fail("labels must be i32 [{}], one for each row of {}, not {} {}", rows.shape[0],
          rows.shape.str(), name_of(labels.dtype), labels.shape.str());
   }
 }

@@ -23,7 +23,7 @@ Shape row_of(const Shape& x) {
 std::vector<TensorType> infer_reshape(const Node& node, std::span<const TensorType> in) {
   expect_numbers(in[0], "x");
   const Shape &x = in[0].shape, &row = node.attrs<ReshapeAttributes>().shape;
-  if (x.rank() < 1) fail("x must have a batch dimension, but is a scalar");
+  if (x.rank() < 1) fail("x must have a batch dimension, not be a scalar");
   if (row.elements() != x.elements_from(1)) {
     fail("rows of x {} have {} elements and cannot become {} with {}", x.str(), x.elements_from(1),
          row.str(), row.elements());
@@ -33,7 +33,7 @@ std::vector<TensorType> infer_reshape(const Node& node, std::span<const TensorTy
 
 std::vector<TensorType> infer_concat(const Node&, std::span<const TensorType> in) {
   Shape y = in[0].shape;
-  if (y.rank() < 2) fail("part 0 must be [N, C, ...], but is {}", y.str());
+  if (y.rank() < 2) fail("part 0 must be [N, C, ...], not {}", y.str());
   y[1] = 0;
   for (size_t i = 0; i < in.size(); ++i) {
     expect_numbers(in[i], fmt::format("part {}", i));

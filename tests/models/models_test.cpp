@@ -100,7 +100,7 @@ TEST(Models, ImagesThatDoNotFitAreRefusedByName) {
             "layer conv2: conv2d weights [64, 32, 5, 5] with dilation 1 are larger than x "
             "[16, 32, 4, 4] with padding 0");
   EXPECT_EQ(error_of([] { build_model("resnet-20", {.image = {300}}); }),
-            "layer conv: x must be [N, C, H, W], but is [16, 300]");
+            "layer conv: x must be [N, C, H, W], not [16, 300]");
 }
 
 /// Checkpoints and exports rely on the names.

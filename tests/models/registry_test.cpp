@@ -111,10 +111,10 @@ TEST(Layers, ErrorsNameTheLayer) {
             "layer c: stride 1, dilation 1 and groups 0 must be at least 1 and padding 0 at least "
             "0");
   EXPECT_EQ(error_of([&] { conv2d(x, Conv2d{.filters = 0}, "c"); }),
-            "layer c: conv2d weights [0, 6, 3, 3] has an empty dimension; every one must be at "
+            "layer c: conv2d weights [0, 6, 3, 3] must have dimensions of at "
             "least 1");
   EXPECT_EQ(error_of([&] { batch_norm(input(graph, {4}), {}, "bn"); }),
-            "layer bn: x must be [N, C] or [N, C, H, W], but is [4]");
+            "layer bn: x must be [N, C] or [N, C, H, W], not [4]");
   EXPECT_EQ(error_of([&] { max_pool(x, 9); }),
             "layer max_pool: the pooling kernel 9x9 is larger than x [2, 6, 8, 8] with padding 0");
 }

@@ -49,13 +49,12 @@ TEST_F(BatchNormTest, GivesItsStatisticsInTraining) {
 TEST_F(BatchNormTest, Errors) {
   const Tensor x = input(graph, {4, 6, 3, 3});
   EXPECT_EQ(error(x, 5, 6),
-            "layer bn: scale must be [6], one value for each channel of x [4, 6, 3, 3], but is "
+            "layer bn: scale must be [6], one value for each channel of x [4, 6, 3, 3], not "
             "[5]");
   EXPECT_EQ(error(x, 6, 3),
             "layer bn: running mean must be [6], one value for each channel of x [4, 6, 3, 3], "
-            "but is [3]");
-  EXPECT_EQ(error(input(graph, {4}), 4, 4),
-            "layer bn: x must be [N, C] or [N, C, H, W], but is [4]");
+            "not [3]");
+  EXPECT_EQ(error(input(graph, {4}), 4, 4), "layer bn: x must be [N, C] or [N, C, H, W], not [4]");
   EXPECT_EQ(error_of([&] {
               with_residual(x, input(graph, {4, 6, 3, 2}), true);
             }),

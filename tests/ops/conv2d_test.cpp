@@ -40,17 +40,16 @@ TEST_F(Conv2dTest, ErrorsNameTheLayerAndBothShapes) {
   EXPECT_EQ(error({16, 3, 32, 32}, {50, 20, 5, 5}),
             "layer conv1: conv2d weights [50, 20, 5, 5] in 1 group need 20 input channels, but x "
             "[16, 3, 32, 32] has 3");
-  EXPECT_EQ(error({16, 300}, {8, 3, 3, 3}),
-            "layer conv1: x must be [N, C, H, W], but is [16, 300]");
+  EXPECT_EQ(error({16, 300}, {8, 3, 3, 3}), "layer conv1: x must be [N, C, H, W], not [16, 300]");
   EXPECT_EQ(error({1, 3, 4, 9}, {8, 3, 5, 5}),
             "layer conv1: conv2d weights [8, 3, 5, 5] with dilation 1 are larger than x "
             "[1, 3, 4, 9] with padding 0");
   EXPECT_EQ(error({1, 3, 8, 8}, {8, 3, 3, 3}, weights({3})),
             "layer conv1: bias must be [8], one value for each output of the weights "
-            "[8, 3, 3, 3], but is [3]");
+            "[8, 3, 3, 3], not [3]");
   EXPECT_EQ(error({1, 3, 8, 8}, {8, 0, 3, 3}),
-            "layer conv1: conv2d weights [8, 0, 3, 3] has an empty dimension; every one must be "
-            "at least 1");
+            "layer conv1: conv2d weights [8, 0, 3, 3] must have dimensions of at "
+            "least 1");
   attributes.groups = 2;
   EXPECT_EQ(
       error({1, 6, 8, 8}, {9, 3, 3, 3}),

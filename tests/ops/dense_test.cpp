@@ -32,11 +32,11 @@ TEST_F(DenseTest, ErrorsNameTheLayerAndBothShapes) {
   EXPECT_EQ(error({16, 50, 4, 5}, {500, 800}),
             "layer fc1: dense weights [500, 800] need 800 inputs per row, but x [16, 50, 4, 5] has "
             "1000");
-  EXPECT_EQ(error({16}, {500, 1}), "layer fc1: x must be [N, C] or [N, C, H, W], but is [16]");
+  EXPECT_EQ(error({16}, {500, 1}), "layer fc1: x must be [N, C] or [N, C, H, W], not [16]");
   EXPECT_EQ(error({16, 8}, {5, 8, 1, 1}),
-            "layer fc1: dense weights must be [outputs, inputs], but is [5, 8, 1, 1]");
+            "layer fc1: dense weights must be [outputs, inputs], not [5, 8, 1, 1]");
   EXPECT_EQ(error({16, 8}, {5, 8}, weights({8})),
-            "layer fc1: bias must be [5], one value for each output of the weights [5, 8], but is "
+            "layer fc1: bias must be [5], one value for each output of the weights [5, 8], not "
             "[8]");
 }
 

@@ -56,11 +56,11 @@ TEST(Pool, Errors) {
   EXPECT_EQ(error_of([&] {
               max_pool(input(graph, {2, 45}), window(2, 2), "pool");
             }),
-            "layer pool: x must be [N, C, H, W], but is [2, 45]");
+            "layer pool: x must be [N, C, H, W], not [2, 45]");
   EXPECT_EQ(error_of([&] {
               global_avg_pool(input(graph, {2, 45}), "pool");
             }),
-            "layer pool: x must be [N, C, H, W], but is [2, 45]");
+            "layer pool: x must be [N, C, H, W], not [2, 45]");
 }
 
 }  // namespace

@@ -41,14 +41,14 @@ TEST_F(ShapesTest, ScaleBias) {
   EXPECT_EQ(error_of([&] {
               scale_bias(x({2, 3, 4, 4}), {}, x({4}), "offset");
             }),
-            "layer offset: bias must be [3], one value for each channel of x [2, 3, 4, 4], but is "
+            "layer offset: bias must be [3], one value for each channel of x [2, 3, 4, 4], not "
             "[4]");
   EXPECT_EQ(error_of([&] {
               scale_bias(x({2, 3}), {}, {}, "offset");
             }),
             "layer offset: a scale or a bias is needed");
   EXPECT_EQ(error_of([&] { scale_bias(x({2}), x({2}), {}, "offset"); }),
-            "layer offset: x must be [N, C, ...], but is [2]");
+            "layer offset: x must be [N, C, ...], not [2]");
 }
 
 TEST_F(ShapesTest, Reshape) {
@@ -70,14 +70,14 @@ TEST_F(ShapesTest, Concat) {
   EXPECT_EQ(error_of([&] {
               concat({x({2, 3, 4, 4}), x({2, 5, 4, 3})}, "join");
             }),
-            "layer join: part 0 [2, 3, 4, 4] and part 1 [2, 5, 4, 3] must agree in all but "
+            "layer join: part 0 [2, 3, 4, 4] and part 1 [2, 5, 4, 3] must agree in all not "
             "dimension 1");
   EXPECT_EQ(error_of([&] {
               concat({x({2, 3}), x({2, 3, 1, 1})}, "join");
             }),
             "layer join: part 0 [2, 3] and part 1 [2, 3, 1, 1] must agree in all but dimension 1");
   EXPECT_EQ(error_of([&] { concat({x({2})}, "join"); }),
-            "layer join: part 0 must be [N, C, ...], but is [2]");
+            "layer join: part 0 must be [N, C, ...], not [2]");
   EXPECT_EQ(error_of([] { concat({}); }), "concat needs at least one tensor");
 }
 
@@ -105,17 +105,17 @@ TEST_F(ShapesTest, SoftmaxAndLossErrors) {
   EXPECT_EQ(error_of([&] {
               softmax(x({4, 10, 2, 2}));
             }),
-            "layer softmax: x must be [N, C], but is [4, 10, 2, 2]");
+            "layer softmax: x must be [N, C], not [4, 10, 2, 2]");
   EXPECT_EQ(error_of([&] {
               softmax_cross_entropy(x({4, 10}), labels({5}));
             }),
-            "layer softmax_cross_entropy: labels must be i32 [4], one for each row of [4, 10], but "
-            "are i32 [5]");
+            "layer softmax_cross_entropy: labels must be i32 [4], one for each row of [4, 10], not "
+            "i32 [5]");
   EXPECT_EQ(error_of([&] {
               softmax_cross_entropy(x({4, 10}), x({4}));
             }),
-            "layer softmax_cross_entropy: labels must be i32 [4], one for each row of [4, 10], but "
-            "are f32 [4]");
+            "layer softmax_cross_entropy: labels must be i32 [4], one for each row of [4, 10], not "
+            "f32 [4]");
   EXPECT_EQ(error_of([&] {
               softmax_cross_entropy(x({4, 10}), labels({4}), 1);
             }),
