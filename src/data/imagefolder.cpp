@@ -44,8 +44,13 @@ bool is_file(const fs::directory_entry& entry) {
   return entry.is_regular_file();
 }
 
+bool exists_as_folder(const Path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
 Path test_folder(const Path& folder) {
-  return fs::is_directory(folder / "test") ? folder / "test" : folder / "val";
+  return exists_as_folder(folder / "test") ? folder / "test" : folder / "val";
 }
 
 struct Files {
@@ -168,8 +173,8 @@ const Source& imagefolder_source() {
                               {"train/CLASS/*", "test/CLASS/*"}},
                              open_imagefolder,
                              [](const Path& folder) {
-                               return fs::is_directory(folder / "train") &&
-                                      fs::is_directory(test_folder(folder));
+                               return exists_as_folder(folder / "train") &&
+                                      exists_as_folder(test_folder(folder));
                              }};
   return source;
 }

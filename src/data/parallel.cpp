@@ -52,17 +52,18 @@ void parallel_for(int64_t n, const OpenOptions& options, std::string_view what,
   const int64_t wanted =
       options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
   const int64_t helpers = std::min(wanted, (n + loop.chunk - 1) / loop.chunk) - 1;
-  std::vector<std::thread> threads;
-  for (int64_t t = 0; t < helpers; ++t) {
-    threads.emplace_back([&] {
-      while (loop.step()) {
-      }
-    });
+  {
+    std::vector<std::jthread> threads;
+    for (int64_t t = 0; t < helpers; ++t) {
+      threads.emplace_back([&] {
+        while (loop.step()) {
+        }
+      });
+    }
+    while (loop.step()) {
+      if (options.progress) options.progress(what, loop.done, n);
+    }
   }
-  while (loop.step()) {
-    if (options.progress) options.progress(what, loop.done, n);
-  }
-  for (std::thread& thread : threads) thread.join();
   if (loop.error) std::rethrow_exception(loop.error);
   if (options.progress) options.progress(what, n, n);
 }

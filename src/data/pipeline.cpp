@@ -28,7 +28,12 @@ void lower_priority_of_this_thread() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
 }
 
+int default_threads(const Split& split) {
+  return split.in_memory() ? 1 : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 std::vector<std::array<float, 256>> normalisation_table(int64_t channels, const Normalisation& n) {
+  if (channels < 1 || channels > 3) fail("images have 1 to 3 channels, not {}", channels);
   std::vector<std::array<float, 256>> table(static_cast<size_t>(channels));
   for (size_t c = 0; c < table.size(); ++c) {
     for (int v = 0; v < 256; ++v) {
@@ -53,6 +58,7 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
       normalised_(normalisation_table(image_[0],
                                       options.normalisation.value_or(dataset.info.normalisation))) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 image, not {}", options.batch);
+  if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
   if (split_->size() > std::numeric_limits<uint32_t>::max()) {
     fail("{} holds more images than can be put in order", dataset.info.name);
   }
@@ -60,9 +66,8 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
   allocate_slots(options.depth > 0 ? options.depth
                                    : std::clamp<int64_t>(128 / options.batch, 4, 64));
   order_.resize(static_cast<size_t>(split_->size()));
-  for (int t = 0; t < std::max(1, options.threads); ++t) {
-    threads_.emplace_back([this] { work(); });
-  }
+  const int threads = options.threads > 0 ? options.threads : default_threads(*split_);
+  for (int t = 0; t < threads; ++t) threads_.emplace_back([this] { work(); });
 }
 
 Pipeline::~Pipeline() {
@@ -215,6 +220,9 @@ void Pipeline::fill(Slot& slot, uint8_t* scratch) {
       slot.labels[row] = split_->label(sample);
       write_image(split_->pixels(sample, scratch), sample, slot.images + row * image_.elements());
     }
+    std::fill(slot.labels + slot.batch.rows, slot.labels + options_.batch, 0);
+    std::fill(slot.images + slot.batch.rows * image_.elements(),
+              slot.images + options_.batch * image_.elements(), 0.0f);
   } catch (...) {
     slot.error = std::current_exception();
   }

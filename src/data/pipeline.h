@@ -27,10 +27,11 @@ struct Augment {
 };
 
 struct Batch {
-  int64_t index = 0;                // within the epoch
-  int64_t rows = 0;                 // samples; less than the batch size in the last batch only
-  const float* images = nullptr;    // rows × C × H × W, normalised; page-aligned
-  const int32_t* labels = nullptr;  // rows
+  int64_t index = 0;  // within the epoch
+  int64_t rows = 0;   // samples; less than the batch size in the last batch only
+  // Both are page-aligned and as long as a whole batch: zeros follow the rows of a partial one.
+  const float* images = nullptr;    // batch × C × H × W, normalised
+  const int32_t* labels = nullptr;  // batch
 };
 
 struct PipelineOptions {
@@ -39,7 +40,7 @@ struct PipelineOptions {
   Augment augment;
   std::optional<Normalisation> normalisation;  // else the set's own
   uint64_t seed = 0;
-  int threads = 1;
+  int threads = 0;  // 0: one for samples in memory, one a core for samples to be decoded
   /// Number of buffers: batches made ready plus batches in use. It must exceed the number of
   /// batches that learners hold at a time; 0 chooses by the size of a batch.
   int depth = 0;

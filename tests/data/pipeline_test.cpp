@@ -98,6 +98,20 @@ TEST(Pipeline, ServesEverySampleAndAPartialLastBatch) {
   for (int i = 0; i < 11; ++i) EXPECT_EQ(served.labels[static_cast<size_t>(i)], i);
 }
 
+TEST(Pipeline, FillsAPartialBatchUpWithZeros) {
+  Pipeline pipeline = make_pipeline(counting_set(7), {.batch = 4, .depth = 1});
+  pipeline.start(0);
+  take(pipeline, 0, 1);
+  const Batch& last = pipeline.acquire(1);
+  ASSERT_EQ(last.rows, 3);
+  EXPECT_EQ(last.labels[2], 6);
+  EXPECT_EQ(last.labels[3], 0);
+  for (int64_t k = 0; k < 2 * kSide * kSide; ++k) {
+    ASSERT_EQ(last.images[3 * 2 * kSide * kSide + k], 0.0f);
+  }
+  pipeline.release(last);
+}
+
 TEST(Pipeline, ShufflesAnewEachEpochAndLosesNothing) {
   Pipeline pipeline = make_pipeline(counting_set(50), kRandom);
   std::vector<int32_t> first = epoch(pipeline, 0).labels, second = epoch(pipeline, 1).labels;
@@ -242,6 +256,8 @@ TEST(Pipeline, RefusesWhatWouldWaitForEver) {
   pipeline.release(held);
   EXPECT_ERROR(pipeline.start(0, 6), "cannot begin at batch 6");
   EXPECT_ERROR(make_pipeline(set, {.batch = 0}), "at least 1 image");
+  EXPECT_ERROR(make_pipeline(set, {.augment = {.pad = -1}}), "pad of -1");
+  EXPECT_ERROR(make_pipeline(*synthetic({4, 2, 2}, 2, 4), {}), "1 to 3 channels, not 4");
 }
 
 TEST(Pipeline, CountsTheTimeWaited) {
