@@ -70,7 +70,7 @@ TEST_F(ShapesTest, Concat) {
   EXPECT_EQ(error_of([&] {
               concat({x({2, 3, 4, 4}), x({2, 5, 4, 3})}, "join");
             }),
-            "layer join: part 0 [2, 3, 4, 4] and part 1 [2, 5, 4, 3] must agree in all not "
+            "layer join: part 0 [2, 3, 4, 4] and part 1 [2, 5, 4, 3] must agree in all but "
             "dimension 1");
   EXPECT_EQ(error_of([&] {
               concat({x({2, 3}), x({2, 3, 1, 1})}, "join");
