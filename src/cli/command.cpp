@@ -15,16 +15,20 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
     if (names.size() > 0 && std::find(names.begin(), names.end(), entry.name) == names.end()) {
       continue;
     }
-    const std::string name(entry.name), flag = "--" + name, help(entry.help);
+    const std::string name(entry.name), default_value = option_text({}, entry);
     if (entry.is_switch()) {
-      app.add_flag_function(
-          flag + ",!--no-" + name,
-          [this, name](int64_t n) { given_[name] = n > 0 ? "true" : "false"; }, help);
-    } else {
-      app.add_option_function<std::string>(
-             flag, [this, name](const std::string& text) { given_[name] = text; }, help)
-          ->type_name(std::string(entry.value));
+      const std::string help(entry.help);
+      app.add_flag_callback(
+          "--" + name, [this, name] { given_[name] = "true"; }, help);
+      app.add_flag_callback("--no-" + name, [this, name] { given_[name] = "false"; })->group("");
+      continue;
     }
+    const std::string help = default_value == "auto"
+                                 ? std::string(entry.help)
+                                 : fmt::format("{} [{}]", entry.help, default_value);
+    app.add_option_function<std::string>(
+           "--" + name, [this, name](const std::string& text) { given_[name] = text; }, help)
+        ->type_name(std::string(entry.value));
   }
 }
 

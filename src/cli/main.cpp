@@ -21,29 +21,26 @@ int complain(int code, std::string_view command, std::string_view sentence) {
   return code;
 }
 
+std::vector<const CLI::App*> commands_of(const CLI::App& root) {
+  return root.get_subcommands([](const CLI::App*) { return true; });
+}
+
 /// What the parser did not understand: a mistyped command or option, most likely.
 void refuse_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) return;
-  std::string_view extra = extras[0];
+  const std::string_view extra = std::string_view(extras[0]).substr(0, extras[0].find('='));
   std::vector<std::string> names;
-  if (extra.substr(0, 2) != "--") {
-    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-      names.push_back(sub->get_name());
+  if (extra.substr(0, 2) == "--") {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
     const std::vector<std::string_view> views(names.begin(), names.end());
-    fail_usage("'{}' is not understood{}", extra, did_you_mean(extra, views));
-  }
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back(name);
-  }
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  extra = extra.substr(2, extra.find('=') - 2);
-  try {
     fail_unknown_option(extra, views);
-  } catch (const UsageError& e) {
-    fail_usage("--{}", e.what());
   }
+  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  fail_usage("'{}' is not understood{}", extra, did_you_mean(extra, views));
 }
 
 int run(int argc, char** argv) {
@@ -51,21 +48,21 @@ int run(int argc, char** argv) {
   root.set_version_flag("--version", "crossbow " CROSSBOW_VERSION);
   root.footer("`crossbow train` alone trains LeNet on handwritten digits.");
   root.allow_extras();
+  std::string name = "crossbow";
   std::vector<std::pair<CLI::App*, Run>> commands;
   for (const auto add : {add_train, add_eval, add_bench, add_models, add_data, add_graph}) {
     Run command = add(root);
-    CLI::App* app = root.get_subcommands([](const CLI::App*) { return true; }).back();
+    CLI::App* app = root.get_subcommands([](CLI::App*) { return true; }).back();
     app->allow_extras();
+    if (argc > 1 && app->get_name() == argv[1]) name += ' ' + app->get_name();
     commands.emplace_back(app, std::move(command));
   }
 
-  std::string name = "crossbow";
   try {
     root.parse(argc, argv);
     refuse_extras(root);
     for (const auto& [app, command] : commands) {
       if (!app->parsed()) continue;
-      name += ' ' + app->get_name();
       refuse_extras(*app);
       return command();
     }
@@ -73,7 +70,7 @@ int run(int argc, char** argv) {
     return kUsage;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return root.exit(e);  // --help and --version
-    return complain(kUsage, name, e.what());
+    return complain(kUsage, name, fmt::format("{}; see {} --help", e.what(), name));
   } catch (const UsageError& e) {
     return complain(kUsage, name, e.what());
   } catch (const std::bad_alloc&) {

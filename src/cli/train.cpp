@@ -19,7 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kExamples =
+    R"(What shows no [default] comes from the model's recipe: see crossbow models NAME.
+
+Examples:
   crossbow train                                   LeNet on the built-in digits
   crossbow train --model resnet-20 --data imagefolder:cifar10 --epochs 5
   crossbow train --data mnist:DIR --target-accuracy 0.99 --out runs/mnist

@@ -1,6 +1,6 @@
 // Which options make sense together.
-#include <array>
-#include <limits>
+#include <algorithm>
+#include <thread>
 
 #include "core/error.h"
 #include "core/nearest.h"
@@ -75,6 +75,11 @@ void validate_steps(const TrainOptions& o) {
     fail_usage("--batch {}: it must be between 1 and {}", o.batch, kLargestBatch);
   }
   expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
+  const int64_t most_threads = std::max(1u, std::thread::hardware_concurrency());
+  if (o.threads_per_learner.value_or(1) > most_threads) {
+    fail_usage("--threads-per-learner {}: this machine runs {} at a time", *o.threads_per_learner,
+               most_threads);
+  }
   expect_at_least<int64_t>("epochs", o.epochs, 1);
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
   expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);

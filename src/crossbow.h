@@ -1,0 +1,15 @@
+// All that a program needs to declare a net and train it; examples/ shows how.
+#pragma once
+
+#include "data/dataset.h"     // IWYU pragma: export
+#include "graph/graph.h"      // IWYU pragma: export
+#include "models/layers.h"    // IWYU pragma: export
+#include "models/model.h"     // IWYU pragma: export
+#include "ops/activation.h"   // IWYU pragma: export
+#include "ops/dropout.h"      // IWYU pragma: export
+#include "ops/elementwise.h"  // IWYU pragma: export
+#include "ops/pool.h"         // IWYU pragma: export
+#include "ops/scale_bias.h"   // IWYU pragma: export
+#include "ops/shape_ops.h"    // IWYU pragma: export
+#include "ops/softmax.h"      // IWYU pragma: export
+#include "train/train.h"      // IWYU pragma: export
