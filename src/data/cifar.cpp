@@ -1,7 +1,5 @@
 #include "data/cifar.h"
 
-#include <fmt/ranges.h>
-
 #include <fstream>
 
 #include "core/error.h"
@@ -10,10 +8,10 @@
 namespace crossbow::data {
 namespace {
 
-constexpr size_t kLimit = size_t{1} << 30;
 constexpr const char* kWhere = "get the binary version from www.cs.toronto.edu/~kriz/cifar.html";
-const std::vector<std::string> kTenClasses{"airplane", "automobile", "bird",  "cat",  "deer",
-                                           "dog",      "frog",       "horse", "ship", "truck"};
+
+constexpr const char* kInner10 = "cifar-10-batches-bin";
+constexpr const char* kInner100 = "cifar-100-binary";
 
 /// The archives unpack to a folder of their own: both it and its parent are accepted.
 Path folder_of_files(const Path& folder, const Source& source, const char* inner) {
@@ -25,11 +23,8 @@ std::shared_ptr<const Split> read_part(const Path& folder, const std::vector<std
   CifarImages images;
   for (const std::string& name : names) {
     const Path path = find_file(folder, name);
-    try {
-      parse_cifar(read_file(path, kLimit), classes, images);
-    } catch (const Error& e) {
-      fail("{}: {}", path.string(), e.what());
-    }
+    const std::vector<uint8_t> bytes = read_file(path, size_t{1} << 30);
+    naming_file(path, [&] { parse_cifar(bytes, classes, images); });
   }
   return keep_in_memory(std::move(images.pixels), 0, kCifarPixels, std::move(images.labels));
 }
@@ -57,9 +52,6 @@ std::vector<std::string> read_class_names(const Path& path, int64_t classes) {
   }
   return static_cast<int64_t>(names.size()) == classes ? names : numbered_classes(classes);
 }
-
-constexpr const char* kInner10 = "cifar-10-batches-bin";
-constexpr const char* kInner100 = "cifar-100-binary";
 
 }  // namespace
 
@@ -92,45 +84,51 @@ void parse_cifar(std::span<const uint8_t> file, int64_t classes, CifarImages& im
 
 const Source& cifar10_source() {
   static const Source source{
-      {"cifar10",
-       "small photographs of ten kinds",
-       {3, 32, 32},
-       10,
-       50000,
-       10000,
-       kWhere,
-       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-        "data_batch_5.bin", "test_batch.bin"}},
-      [](const Path& folder, const OpenOptions&) {
-        const Source& self = cifar10_source();
-        return open_cifar(folder_of_files(folder, self, kInner10), self, kTenClasses);
-      },
-      [](const Path& folder) {
-        const Source& self = cifar10_source();
-        return has_files(folder_of_files(folder, self, kInner10), self.entry.files);
-      }};
+      .entry = {.name = "cifar10",
+                .about = "small photographs of ten kinds",
+                .image = {3, 32, 32},
+                .classes = 10,
+                .train = 50000,
+                .test = 10000,
+                .source = kWhere,
+                .files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                          "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}},
+      .open =
+          [](const Path& folder, const OpenOptions&) {
+            const Source& self = cifar10_source();
+            return open_cifar(folder_of_files(folder, self, kInner10), self,
+                              {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog",
+                               "horse", "ship", "truck"});
+          },
+      .found =
+          [](const Path& folder) {
+            const Source& self = cifar10_source();
+            return has_files(folder_of_files(folder, self, kInner10), self.entry.files);
+          }};
   return source;
 }
 
 const Source& cifar100_source() {
   static const Source source{
-      {"cifar100",
-       "small photographs of a hundred kinds",
-       {3, 32, 32},
-       100,
-       50000,
-       10000,
-       kWhere,
-       {"train.bin", "test.bin"}},
-      [](const Path& folder, const OpenOptions&) {
-        const Source& self = cifar100_source();
-        const Path files = folder_of_files(folder, self, kInner100);
-        return open_cifar(files, self, read_class_names(files / "fine_label_names.txt", 100));
-      },
-      [](const Path& folder) {
-        const Source& self = cifar100_source();
-        return has_files(folder_of_files(folder, self, kInner100), self.entry.files);
-      }};
+      .entry = {.name = "cifar100",
+                .about = "small photographs of a hundred kinds",
+                .image = {3, 32, 32},
+                .classes = 100,
+                .train = 50000,
+                .test = 10000,
+                .source = kWhere,
+                .files = {"train.bin", "test.bin"}},
+      .open =
+          [](const Path& folder, const OpenOptions&) {
+            const Source& self = cifar100_source();
+            const Path files = folder_of_files(folder, self, kInner100);
+            return open_cifar(files, self, read_class_names(files / "fine_label_names.txt", 100));
+          },
+      .found =
+          [](const Path& folder) {
+            const Source& self = cifar100_source();
+            return has_files(folder_of_files(folder, self, kInner100), self.entry.files);
+          }};
   return source;
 }
 

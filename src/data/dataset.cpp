@@ -69,7 +69,8 @@ std::vector<CatalogueEntry> catalogue() {
   for (const Source* source : sources()) {
     CatalogueEntry entry = source->entry;
     if (has_default_folder(*source)) entry.folder = default_folder(entry.name).string();
-    entry.found = source->found(entry.folder);
+    const bool opens_as_it_stands = is_generated(*source) || !entry.folder.empty();
+    entry.found = opens_as_it_stands && source->found(entry.folder);
     entries.push_back(std::move(entry));
   }
   return entries;

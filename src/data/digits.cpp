@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include "core/error.h"
@@ -27,9 +26,9 @@ constexpr size_t kFileSize = kHeader + kCount * (1 + kDigitPixels);
 /// Empty if there is nowhere to keep it.
 Path cache_path() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && *cache) return Path(cache) / "crossbow" / "digits-1.bin";
   const char* home = std::getenv("HOME");
-  return home && *home ? Path(home) / ".cache" / "crossbow" / "digits-1.bin" : Path();
+  const Path root = cache && *cache ? Path(cache) : home && *home ? Path(home) / ".cache" : Path();
+  return root.empty() ? root : root / "crossbow" / "digits-1.bin";
 }
 
 std::array<uint8_t, kHeader> header_for(Bytes body) {
@@ -96,16 +95,14 @@ std::shared_ptr<const Dataset> open_digits(const Path&, const OpenOptions& optio
 }  // namespace
 
 const Source& digits_source() {
-  static const Source source{{"digits",
-                              "digits drawn by the program",
-                              {1, kDigitSide, kDigitSide},
-                              kClasses,
-                              kTrain,
-                              kTest,
-                              "",
-                              {}},
-                             open_digits,
-                             [](const Path&) { return true; }};
+  static const Source source{.entry = {.name = "digits",
+                                       .about = "digits drawn by the program",
+                                       .image = {1, kDigitSide, kDigitSide},
+                                       .classes = kClasses,
+                                       .train = kTrain,
+                                       .test = kTest},
+                             .open = open_digits,
+                             .found = [](const Path&) { return true; }};
   return source;
 }
 

@@ -10,6 +10,9 @@
 
 namespace crossbow::data {
 
+/// A file that claims to hold more is refused.
+constexpr int64_t kMaxElements = int64_t{1} << 30;
+
 struct Idx {
   Shape shape;    // rank 1 to 3
   size_t offset;  // of the first element in the file; the elements fill the rest of it

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
 #include "data/image.h"
@@ -16,11 +15,8 @@ constexpr int64_t kMaxSide = 4096;
 namespace fs = std::filesystem;
 
 Image read_image(const Path& path) {
-  try {
-    return decode_image(read_file(path, kMaxFile));
-  } catch (const Error& e) {
-    fail("{}: {}", path.string(), e.what());
-  }
+  const std::vector<uint8_t> bytes = read_file(path, kMaxFile);
+  return naming_file(path, [&] { return decode_image(bytes); });
 }
 
 /// What lies in a folder, sorted by name so that machines agree; hidden entries are left out.
@@ -61,8 +57,9 @@ struct Files {
 std::vector<std::string> class_names_of(const Path& folder) {
   std::vector<std::string> names;
   for (const Path& path : entries_of(folder, is_folder)) names.push_back(path.filename().string());
-  if (names.empty())
-    fail("{} has no folder of a class: put images in {}/CLASS/", folder.string(), folder.string());
+  if (names.empty()) {
+    fail("{0} has no folder of a class: put images in {0}/CLASS/", folder.string());
+  }
   return names;
 }
 
@@ -153,26 +150,13 @@ std::shared_ptr<const Dataset> open_imagefolder(const Path& folder, const OpenOp
 
 }  // namespace
 
-Image decode_image(std::span<const uint8_t> file) {
-  const auto begins_with = [&](std::string_view magic) {
-    return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
-  };
-  if (begins_with("\xFF\xD8\xFF")) return decode_jpeg(file);
-  if (begins_with("\x89PNG\r\n\x1A\n")) return decode_png(file);
-  fail("this is neither a JPEG nor a PNG: convert it or take it away");
-}
-
 const Source& imagefolder_source() {
-  static const Source source{{"imagefolder",
-                              "pictures of your own, a folder for each class",
-                              {},
-                              0,
-                              0,
-                              0,
-                              "JPEG or PNG files of your own",
-                              {"train/CLASS/*", "test/CLASS/*"}},
-                             open_imagefolder,
-                             [](const Path& folder) {
+  static const Source source{.entry = {.name = "imagefolder",
+                                       .about = "pictures of your own, a folder for each class",
+                                       .source = "JPEG or PNG files of your own",
+                                       .files = {"train/CLASS/*", "test/CLASS/*"}},
+                             .open = open_imagefolder,
+                             .found = [](const Path& folder) {
                                return exists_as_folder(folder / "train") &&
                                       exists_as_folder(test_folder(folder));
                              }};

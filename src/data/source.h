@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/error.h"
 #include "data/dataset.h"
 
 namespace crossbow::data {
@@ -57,6 +58,16 @@ std::vector<std::string> numbered_classes(int64_t n);
 /// The whole of a file, unpacked if it is gzipped. Throws Error if it cannot be read, is damaged,
 /// or is longer than `limit` bytes (so that a small gzip file cannot fill the memory).
 std::vector<uint8_t> read_file(const Path& path, size_t limit);
+
+/// Calls `parse` on a file's contents; what it finds wrong is reported with the file's name.
+template <typename Parse>
+auto naming_file(const Path& path, Parse&& parse) {
+  try {
+    return parse();
+  } catch (const Error& e) {
+    fail("{}: {}", path.string(), e.what());
+  }
+}
 
 /// `folder`/`name`, or else `folder`/`name`.gz, whichever exists; an empty path if neither does.
 Path find_file(const Path& folder, const std::string& name);

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <string_view>
 
 #include "core/error.h"
 #include "data/image.h"
@@ -71,6 +73,15 @@ void split_channels(const Image& image, uint8_t* chw) {
 }
 
 }  // namespace
+
+Image decode_image(std::span<const uint8_t> file) {
+  const auto begins_with = [&](std::string_view magic) {
+    return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+  };
+  if (begins_with("\xFF\xD8\xFF")) return decode_jpeg(file);
+  if (begins_with("\x89PNG\r\n\x1A\n")) return decode_png(file);
+  fail("this is neither a JPEG nor a PNG: convert it or take it away");
+}
 
 void fit(const Image& image, int64_t height, int64_t width, uint8_t* chw) {
   if (image.height == height && image.width == width) return split_channels(image, chw);
