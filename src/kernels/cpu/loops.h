@@ -1,0 +1,114 @@
+// The vector loops that the CPU backend is made of, one table for each instruction set; which one
+// runs is chosen when the program starts. The loops compile from kernels/cpu/simd/*.cpp, once per
+// set, so this header may hold plain declarations only: an inline function compiled with AVX-512
+// could be the one the linker keeps for the whole program.
+#pragma once
+
+#include <cstdint>
+
+namespace crossbow {
+
+/// bf16 as stored. core/dtype.h's type has inline functions, see above.
+using Bf16 = uint16_t;
+
+/// What a channel-wise loop runs over: `batch` times `rows` rows of `lanes` neighbouring elements.
+/// A lane belongs to one channel throughout, and per-lane arguments have `lanes` elements.
+struct Panel {
+  int64_t batch, batch_stride, rows, row_stride;  // strides in elements
+  int64_t lanes;                                  // at most kMaxLanes
+};
+inline constexpr int64_t kMaxLanes = 64;
+
+/// y = relu?((x − mean)·factor + offset + residual)
+template <typename T>
+struct NormaliseArgs {
+  const T* x;
+  const T* residual;  // may be null
+  T* y;
+  const float *mean, *factor, *offset;
+  bool relu;
+};
+
+/// Where the ReLU behind a normalisation let the gradient through: everywhere (there was none),
+/// where (x − mean)·factor + offset > 0, or where the output y > 0.
+enum class Mask { none, input, output };
+
+/// With dy' = dy where the mask is open, else 0:
+/// dx = factor·dy' + slope·(x − mean) + constant and dresidual = dy'.
+template <typename T>
+struct NormaliseGradArgs {
+  Mask mask;
+  const T *dy, *x, *y;  // y only for Mask::output
+  T* dx;
+  T* dresidual;  // may be null
+  const float *mean, *factor, *offset, *slope, *constant;
+};
+
+/// How element i of a row is decided: word i % 4 of philox({first_quad + i / 4, counter…}, key) is
+/// at least `threshold` for the elements that are kept.
+struct DropoutArgs {
+  uint32_t first_quad, counter[3], key[2];
+  uint32_t threshold;
+  float scale;
+};
+
+/// Loops over activations stored as T. Arithmetic is f32. Outputs may be the same array as an input
+/// (element for element), nothing else may overlap.
+template <typename T>
+struct TypedLoops {
+  /// sums[l] += Σ(x − origin), sums[kMaxLanes + l] += Σ(x − origin)².
+  void (*moments)(const Panel&, const T* x, const float* origin, double* sums);
+  void (*normalise)(const Panel&, const NormaliseArgs<T>&);
+  /// sums[l] += Σ dy', sums[kMaxLanes + l] += Σ dy'·(x − mean); reads neither slope nor constant.
+  void (*normalise_grad_sums)(const Panel&, const NormaliseGradArgs<T>&, double* sums);
+  void (*normalise_grad)(const Panel&, const NormaliseGradArgs<T>&);
+
+  using Unary = void (*)(const T* x, T* y, int64_t n);
+  using Binary = void (*)(const T* a, const T* b, T* y, int64_t n);
+  Binary add, add_relu, multiply;
+  Unary relu, sigmoid, tanh;
+  Binary relu_grad, sigmoid_grad, tanh_grad;  // (dy, y) -> dx
+
+  void (*dropout)(const DropoutArgs&, const T* x, T* y, uint8_t* mask, int64_t n);
+  /// dx = dy·mask·scale
+  void (*dropout_grad)(const T* dy, const uint8_t* mask, float scale, T* dx, int64_t n);
+};
+
+struct SgdArgs {
+  float lr, momentum, weight_decay, gradient_scale;
+  bool nesterov;
+};
+
+struct Loops {
+  const char* name;  // of the instruction set
+  TypedLoops<float> f32;
+  TypedLoops<Bf16> bf16;
+
+  /// y = exp(x − max x) / Σ of these over one row; returns log Σ exp(x).
+  double (*softmax)(const float* x, float* y, int64_t n);
+  /// dx = y·(dy − Σ dy·y) over one row.
+  void (*softmax_grad)(const float* dy, const float* y, float* dx, int64_t n);
+  /// y = scale·(p − uniform): the gradient of a row's cross-entropy but for its label.
+  void (*scaled_difference)(const float* p, float uniform, float scale, float* y, int64_t n);
+  double (*sum)(const float* x, int64_t n);
+  double (*sum_of_squares)(const float* x, int64_t n);
+  double (*squared_distance)(const float* a, const float* b, int64_t n);  // Σ(a − b)²
+  /// dx = scale·(a − b)
+  void (*squared_distance_grad)(const float* a, const float* b, float scale, float* dx, int64_t n);
+  /// Σ max(x, 0) − x·t + log(1 + exp(−|x|))
+  double (*sigmoid_cross_entropy)(const float* x, const float* t, int64_t n);
+  /// dx = scale·(sigmoid(x) − t)
+  void (*sigmoid_cross_entropy_grad)(const float* x, const float* t, float scale, float* dx,
+                                     int64_t n);
+  /// See SgdStep in device/vector_math.h; v is null iff momentum is 0.
+  void (*sgd_step)(const SgdArgs&, float* w, const float* g, float* v, int64_t n);
+};
+
+/// The fastest set that this machine runs, or the one that the environment's CROSSBOW_ISA names
+/// (plain, avx2, avx512, avx512_bf16); throws Error if the machine lacks that.
+const Loops& loops();
+
+/// The table of a set, or null if this machine lacks it or the name is unknown.
+const Loops* find_loops(const char* name);
+
+}  // namespace crossbow

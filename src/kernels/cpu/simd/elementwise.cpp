@@ -1,0 +1,59 @@
+// Sums, products and activations.
+#include "kernels/cpu/simd/functions.h"
+#include "kernels/cpu/simd/tables.h"
+
+namespace crossbow::simd::CROSSBOW_ISA {
+namespace {
+
+template <typename T, F32 (*f)(F32)>
+void unary(const T* x, T* y, int64_t n) {
+  map(
+      n, [](F32 v) { return f(v); }, y, x);
+}
+
+template <typename T, F32 (*f)(F32, F32)>
+void binary(const T* a, const T* b, T* y, int64_t n) {
+  map(
+      n, [](F32 u, F32 v) { return f(u, v); }, y, a, b);
+}
+
+F32 add(F32 a, F32 b) {
+  return a + b;
+}
+F32 add_relu(F32 a, F32 b) {
+  return relu(a + b);
+}
+F32 multiply(F32 a, F32 b) {
+  return a * b;
+}
+F32 relu_grad(F32 dy, F32 y) {
+  return y > 0 ? dy : F32{};
+}
+F32 sigmoid_grad(F32 dy, F32 y) {
+  return dy * (y * (1 - y));
+}
+F32 tanh_grad(F32 dy, F32 y) {
+  return dy * (1 - y * y);
+}
+
+template <typename T>
+void fill(TypedLoops<T>& t) {
+  t.add = binary<T, add>;
+  t.add_relu = binary<T, add_relu>;
+  t.multiply = binary<T, multiply>;
+  t.relu = unary<T, relu>;
+  t.sigmoid = unary<T, sigmoid>;
+  t.tanh = unary<T, tanh>;
+  t.relu_grad = binary<T, relu_grad>;
+  t.sigmoid_grad = binary<T, sigmoid_grad>;
+  t.tanh_grad = binary<T, tanh_grad>;
+}
+
+}  // namespace
+
+void add_elementwise(Loops& loops) {
+  fill(loops.f32);
+  fill(loops.bf16);
+}
+
+}  // namespace crossbow::simd::CROSSBOW_ISA

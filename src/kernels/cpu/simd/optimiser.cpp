@@ -1,0 +1,48 @@
+// Arithmetic on flat parameter buffers: bound by memory, so each is one pass.
+#include "kernels/cpu/simd/tables.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace crossbow::simd::CROSSBOW_ISA {
+namespace {
+
+void sgd_step(const SgdArgs& args, float* w, const float* g, float* v, int64_t n) {
+  const float scale = args.gradient_scale, decay = args.weight_decay, momentum = args.momentum;
+  const auto step = [&](int64_t i, auto load, auto store) {
+    const F32 weight = load(w + i);
+    const F32 d = scale * load(g + i) + decay * weight;
+    F32 direction = d;
+    if (v) {
+      const F32 velocity = momentum * load(v + i) + d;
+      store(v + i, velocity);
+      direction = args.nesterov ? d + momentum * velocity : velocity;
+    }
+    store(w + i, weight - args.lr * direction);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    step(
+        i, [](const float* p) { return load(p); }, [](float* p, F32 x) { store(p, x); });
+  }
+  if (const int64_t left = n - i; left > 0) {
+    step(
+        i, [=](const float* p) { return load_part(p, left); },
+        [=](float* p, F32 x) { store_part(p, x, left); });
+  }
+}
+
+/// In double throughout: the square of a large gradient overflows f32.
+double sum_of_squares(const float* x, int64_t n) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (int64_t i = 0; i < n; ++i) total += static_cast<double>(x[i]) * x[i];
+  return total;
+}
+
+}  // namespace
+
+void add_optimiser(Loops& loops) {
+  loops.sgd_step = sgd_step;
+  loops.sum_of_squares = sum_of_squares;
+}
+
+}  // namespace crossbow::simd::CROSSBOW_ISA

@@ -1,0 +1,16 @@
+// What each file of this folder puts into the instruction set's table.
+#pragma once
+
+#include "kernels/cpu/loops.h"
+
+namespace crossbow::simd::CROSSBOW_ISA {
+
+void add_normalise(Loops& loops);
+void add_elementwise(Loops& loops);
+void add_dropout(Loops& loops);
+void add_rows(Loops& loops);
+void add_optimiser(Loops& loops);
+
+const Loops& table();
+
+}  // namespace crossbow::simd::CROSSBOW_ISA

@@ -1,0 +1,423 @@
+// The vector loops of each instruction set that this machine has against scalar formulas in double.
+#include "kernels/cpu/loops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/rng.h"
+#include "kernels/cpu/panels.h"
+#include "ops/dropout.h"
+
+namespace crossbow {
+namespace {
+
+template <typename T>
+T stored(float x) {
+  if constexpr (std::is_same_v<T, float>)
+    return x;
+  else
+    return bf16(x).bits;
+}
+
+template <typename T>
+constexpr double kUnit = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-8;  // relative rounding error
+
+/// `computed` is `expected` but for the last bits of f32 arithmetic and the rounding of storage.
+template <typename T>
+void expect_close(T computed, double expected, double slack = 8) {
+  const double error = std::abs(to_float(computed) - expected);
+  const double storage = std::is_same_v<T, float> ? 0 : 1.01 * kUnit<T>;
+  ASSERT_LE(error, (storage + slack * 0x1p-24) * std::abs(expected) + 1e-30)
+      << to_float(computed) << " instead of " << expected;
+}
+
+template <typename T>
+std::vector<T> random_values(int64_t n, uint32_t stream, float low = -2, float high = 2) {
+  Rng rng(7, Purpose::synthetic, stream);
+  std::vector<T> values(n);
+  for (T& v : values) v = stored<T>(rng.uniform(low, high));
+  return values;
+}
+
+const int64_t kSizes[] = {1, 3, 15, 16, 17, 33, 64, 131, 1200};
+
+class LoopsTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    loops_ = find_loops(GetParam());
+    if (!loops_) GTEST_SKIP() << "this machine has no " << GetParam();
+  }
+  template <typename T>
+  const TypedLoops<T>& typed() const {
+    if constexpr (std::is_same_v<T, float>)
+      return loops_->f32;
+    else
+      return loops_->bf16;
+  }
+  /// Runs f with a float and with a Bf16.
+  template <typename F>
+  void for_types(F f) {
+    f(float{});
+    f(Bf16{});
+  }
+  const Loops* loops_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, LoopsTest,
+                         testing::Values("plain", "avx2", "avx512", "avx512_bf16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(LoopsTest, NamesItself) {
+  EXPECT_STREQ(loops_->name, GetParam());
+}
+
+TEST_P(LoopsTest, UnaryMatchesItsFormula) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    const auto check = [&](typename TypedLoops<T>::Unary loop, double (*f)(double)) {
+      for (int64_t n : kSizes) {
+        const auto x = random_values<T>(n, 1, -6, 6);
+        std::vector<T> y(n + 1, stored<T>(42));
+        loop(x.data(), y.data(), n);
+        for (int64_t i = 0; i < n; ++i) expect_close(y[i], f(to_float(x[i])));
+        EXPECT_EQ(to_float(y[n]), 42) << "wrote past the end";
+      }
+    };
+    check(typed<T>().relu, [](double x) { return std::max(x, 0.0); });
+    check(typed<T>().sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); });
+    check(typed<T>().tanh, [](double x) { return std::tanh(x); });
+  });
+}
+
+TEST_P(LoopsTest, BinaryMatchesItsFormula) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    const auto check = [&](typename TypedLoops<T>::Binary loop, double (*f)(double, double)) {
+      for (int64_t n : kSizes) {
+        const auto a = random_values<T>(n, 1), b = random_values<T>(n, 2);
+        std::vector<T> y = a;
+        y.push_back(stored<T>(42));
+        loop(y.data(), b.data(), y.data(), n);  // in place
+        for (int64_t i = 0; i < n; ++i) {
+          // Relative to the terms: sums cancel.
+          const double expected = f(to_float(a[i]), to_float(b[i]));
+          EXPECT_NEAR(to_float(y[i]), expected, 1.01 * kUnit<T> * std::abs(expected) + 4e-6);
+        }
+        EXPECT_EQ(to_float(y[n]), 42) << "wrote past the end";
+      }
+    };
+    check(typed<T>().add, [](double a, double b) { return a + b; });
+    check(typed<T>().add_relu, [](double a, double b) { return std::max(a + b, 0.0); });
+    check(typed<T>().multiply, [](double a, double b) { return a * b; });
+    check(typed<T>().relu_grad, [](double dy, double y) { return y > 0 ? dy : 0; });
+    check(typed<T>().sigmoid_grad, [](double dy, double y) { return dy * y * (1 - y); });
+    check(typed<T>().tanh_grad, [](double dy, double y) { return dy * (1 - y * y); });
+  });
+}
+
+TEST_P(LoopsTest, ActivationsAreAccurateEverywhere) {
+  std::vector<float> x;
+  for (double v = 1e-30; v < 200; v *= 1.003) x.insert(x.end(), {float(v), float(-v)});
+  std::vector<float> s(x.size()), t(x.size());
+  typed<float>().sigmoid(x.data(), s.data(), static_cast<int64_t>(x.size()));
+  typed<float>().tanh(x.data(), t.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    // Below the smallest normal number e^-x is taken as 0.
+    if (x[i] > -87)
+      expect_close(s[i], 1 / (1 + std::exp(-double{x[i]})), 4);
+    else
+      EXPECT_LE(s[i], 2e-38);
+    expect_close(t[i], std::tanh(double{x[i]}), 4);
+  }
+}
+
+TEST_P(LoopsTest, NotANumberGoesThrough) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<T> x(20, stored<T>(nan)), one(20, stored<T>(1));
+    std::vector<T> y(20);
+    for (const auto loop : {typed<T>().relu, typed<T>().sigmoid, typed<T>().tanh}) {
+      loop(x.data(), y.data(), 20);
+      for (T v : y) EXPECT_TRUE(std::isnan(to_float(v)));
+    }
+    for (const auto loop : {typed<T>().add, typed<T>().add_relu, typed<T>().multiply}) {
+      loop(one.data(), x.data(), y.data(), 20);
+      for (T v : y) EXPECT_TRUE(std::isnan(to_float(v)));
+    }
+  });
+}
+
+TEST_P(LoopsTest, ActivationsSaturate) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = {-infinity, -1e30f, 1e30f, infinity};
+  std::vector<float> y(4);
+  typed<float>().sigmoid(x.data(), y.data(), 4);
+  EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 1}));
+  typed<float>().tanh(x.data(), y.data(), 4);
+  EXPECT_EQ(y, (std::vector<float>{-1, -1, 1, 1}));
+}
+
+TEST_P(LoopsTest, Bf16IsRoundedToNearestEven) {
+  std::vector<Bf16> a, b;
+  for (float scale : {1.0f, -3.7f, 1e-20f, 2e30f}) {
+    for (int i = 0; i < 600; ++i) {
+      a.push_back(bf16(scale * (1 + static_cast<float>(i) / 128)).bits);
+      b.push_back(bf16(scale * static_cast<float>(i % 37) / 1024).bits);
+    }
+  }
+  std::vector<Bf16> y(a.size());
+  typed<Bf16>().add(a.data(), b.data(), y.data(), static_cast<int64_t>(a.size()));
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(y[i], bf16(to_float(a[i]) + to_float(b[i])).bits) << i;
+  }
+}
+
+TEST_P(LoopsTest, DropoutFollowsItsDefinition) {
+  const DropoutKey key{0x123456789ABCDEFull, 3, 2};
+  const uint64_t sample = 0x1234567890ull;
+  const auto philox_key = Rng::key(key.seed, Purpose::dropout);
+  for (int64_t n : kSizes) {
+    DropoutArgs args{};
+    args.first_quad = 5;
+    args.counter[0] = key.epoch;
+    args.counter[1] = static_cast<uint32_t>(sample);
+    args.counter[2] = static_cast<uint32_t>(sample >> 32) | key.layer << 16;
+    args.key[0] = philox_key[0];
+    args.key[1] = philox_key[1];
+    args.threshold = 0x60000000;
+    args.scale = 1.6f;
+    const auto x = random_values<float>(n, 1), dy = random_values<float>(n, 2);
+    std::vector<float> y(n), dx(n);
+    std::vector<uint8_t> mask(n + 1, 42);
+    typed<float>().dropout(args, x.data(), y.data(), mask.data(), n);
+    typed<float>().dropout_grad(dy.data(), mask.data(), args.scale, dx.data(), n);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto random = dropout_random(key, sample, static_cast<uint32_t>(5 + i / 4));
+      const bool kept = random[i % 4] >= args.threshold;
+      ASSERT_EQ(mask[i], kept) << i;
+      EXPECT_EQ(y[i], kept ? x[i] * args.scale : 0);
+      EXPECT_EQ(dx[i], kept ? dy[i] * args.scale : 0);
+    }
+    EXPECT_EQ(mask[n], 42) << "wrote past the end";
+  }
+}
+
+/// Panels of every width, tall and flat, with and without gaps between rows and images.
+std::vector<Panel> panels() {
+  std::vector<Panel> result;
+  for (int64_t lanes : {1, 3, 8, 16, 17, 31, 48, 63, 64}) {
+    result.push_back({1, 0, 37, lanes, lanes});
+    result.push_back({3, 500 * (lanes + 2), 5, lanes + 2, lanes});
+    result.push_back({2, 300 * lanes, 300, lanes, lanes});
+    result.push_back({4, 2 * lanes + 1, 1, 0, lanes});
+  }
+  return result;
+}
+
+template <typename F>
+void for_elements(const Panel& p, F f) {
+  for (int64_t n = 0; n < p.batch; ++n) {
+    for (int64_t r = 0; r < p.rows; ++r) {
+      for (int64_t l = 0; l < p.lanes; ++l) f(n * p.batch_stride + r * p.row_stride + l, l);
+    }
+  }
+}
+
+int64_t extent(const Panel& p) {
+  return (p.batch - 1) * p.batch_stride + (p.rows - 1) * p.row_stride + p.lanes;
+}
+
+/// Arguments for one panel's normalisation and its gradient.
+template <typename T>
+struct PanelData {
+  explicit PanelData(const Panel& p)
+      : x(random_values<T>(extent(p), 1)),
+        dy(random_values<T>(extent(p), 2)),
+        y(random_values<T>(extent(p), 3)),
+        residual(random_values<T>(extent(p), 4)),
+        mean(random_values<float>(p.lanes, 5)),
+        factor(random_values<float>(p.lanes, 6)),
+        offset(random_values<float>(p.lanes, 7)),
+        slope(random_values<float>(p.lanes, 8)),
+        constant(random_values<float>(p.lanes, 9)) {}
+  std::vector<T> x, dy, y, residual;
+  std::vector<float> mean, factor, offset, slope, constant;
+
+  double centred(int64_t i, int64_t l) const { return double{to_float(x[i])} - mean[l]; }
+  double normal(int64_t i, int64_t l) const { return centred(i, l) * factor[l] + offset[l]; }
+  double masked(Mask mask, int64_t i, int64_t l) const {
+    const double open = mask == Mask::input ? normal(i, l) : to_float(y[i]);
+    return mask == Mask::none || open > 0 ? to_float(dy[i]) : 0;
+  }
+};
+
+void expect_sums(const Panel& p, const std::vector<double>& sums, const std::vector<double>& first,
+                 const std::vector<double>& second) {
+  const double scale = static_cast<double>(p.batch * p.rows);
+  for (int64_t l = 0; l < p.lanes; ++l) {
+    ASSERT_NEAR(sums[l], first[l], 2e-6 * scale) << l;
+    ASSERT_NEAR(sums[kMaxLanes + l], second[l], 4e-6 * scale) << l;
+  }
+}
+
+TEST_P(LoopsTest, MomentsAreSumsOfDifferences) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    for (const Panel& p : panels()) {
+      const PanelData<T> d(p);
+      std::vector<double> sums(2 * kMaxLanes, 1), first(p.lanes, 1), second(p.lanes, 1);
+      typed<T>().moments(p, d.x.data(), d.mean.data(), sums.data());
+      for_elements(p, [&](int64_t i, int64_t l) {
+        first[l] += d.centred(i, l);
+        second[l] += d.centred(i, l) * d.centred(i, l);
+      });
+      expect_sums(p, sums, first, second);
+    }
+  });
+}
+
+TEST_P(LoopsTest, NormaliseMatchesItsFormula) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    for (const Panel& p : panels()) {
+      const PanelData<T> d(p);
+      for (const bool relu : {false, true}) {
+        for (const T* residual : {static_cast<const T*>(nullptr), d.residual.data()}) {
+          std::vector<T> y(extent(p), stored<T>(42)), expected = y;
+          typed<T>().normalise(p, {d.x.data(), residual, y.data(), d.mean.data(), d.factor.data(),
+                                   d.offset.data(), relu});
+          for_elements(p, [&](int64_t i, int64_t l) {
+            const double v = d.normal(i, l) + (residual ? to_float(residual[i]) : 0);
+            expected[i] = stored<T>(static_cast<float>(relu ? std::max(v, 0.0) : v));
+          });
+          for (size_t i = 0; i < y.size(); ++i) {
+            const double e = to_float(expected[i]);
+            ASSERT_NEAR(to_float(y[i]), e, 2 * kUnit<T> * std::abs(e) + 2e-6) << i;
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_P(LoopsTest, NormaliseGradMatchesItsFormula) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    for (const Panel& p : panels()) {
+      const PanelData<T> d(p);
+      for (const Mask mask : {Mask::none, Mask::input, Mask::output}) {
+        const bool residual = mask == Mask::output;
+        std::vector<T> dx(extent(p), stored<T>(42)), dresidual = dx, expected = dx, expected_r = dx;
+        const NormaliseGradArgs<T> args{
+            mask,           d.dy.data(),      d.x.data(),
+            d.y.data(),     dx.data(),        residual ? dresidual.data() : nullptr,
+            d.mean.data(),  d.factor.data(),  d.offset.data(),
+            d.slope.data(), d.constant.data()};
+        std::vector<double> sums(2 * kMaxLanes), first(p.lanes), second(p.lanes);
+        typed<T>().normalise_grad_sums(p, args, sums.data());
+        typed<T>().normalise_grad(p, args);
+        for_elements(p, [&](int64_t i, int64_t l) {
+          const double dy = d.masked(mask, i, l);
+          first[l] += dy;
+          second[l] += dy * d.centred(i, l);
+          if (residual) expected_r[i] = stored<T>(static_cast<float>(dy));
+          expected[i] = stored<T>(
+              static_cast<float>(dy * d.factor[l] + d.centred(i, l) * d.slope[l] + d.constant[l]));
+        });
+        expect_sums(p, sums, first, second);
+        EXPECT_EQ(dresidual, expected_r);
+        for (size_t i = 0; i < dx.size(); ++i) {
+          const double e = to_float(expected[i]);
+          ASSERT_NEAR(to_float(dx[i]), e, 2 * kUnit<T> * std::abs(e) + 4e-6) << i;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(LoopsTest, LongSumsKeepTheirPrecision) {
+  const int64_t rows = 200000;
+  const auto x = random_values<float>(rows * 16, 1, 0, 1);
+  const std::vector<float> origin(16, 0);
+  std::vector<double> sums(2 * kMaxLanes);
+  typed<float>().moments({1, 0, rows, 16, 16}, x.data(), origin.data(), sums.data());
+  double expected = 0;
+  for (int64_t r = 0; r < rows; ++r) expected += x[r * 16 + 3];
+  EXPECT_NEAR(sums[3] / expected, 1, 3e-7);
+}
+
+TEST_P(LoopsTest, RowsMatchTheirFormulas) {
+  for (int64_t n : kSizes) {
+    const auto x = random_values<float>(n, 1, -30, 30), dy = random_values<float>(n, 2);
+    std::vector<float> y(n), dx(n);
+    const double log_sum = loops_->softmax(x.data(), y.data(), n);
+    double sum = 0, dot = 0;
+    for (float v : x) sum += std::exp(double{v});
+    EXPECT_NEAR(log_sum, std::log(sum), 1e-6 * std::abs(std::log(sum)) + 1e-6);
+    for (int64_t i = 0; i < n; ++i)
+      expect_close(y[i], std::exp(double{x[i]}) / sum, 64);  // x − max x is rounded
+    loops_->softmax_grad(dy.data(), y.data(), dx.data(), n);
+    for (int64_t i = 0; i < n; ++i) dot += double{dy[i]} * y[i];
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(dx[i], y[i] * (dy[i] - dot), 1e-6 * y[i] + 1e-30);
+    loops_->scaled_difference(x.data(), 0.25f, -2, dx.data(), n);
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(dx[i], -2 * (x[i] - 0.25), 1e-5);
+  }
+}
+
+TEST_P(LoopsTest, LossesMatchTheirFormulas) {
+  for (int64_t n : kSizes) {
+    const auto x = random_values<float>(n, 1, -40, 40), t = random_values<float>(n, 2, 0, 1);
+    std::vector<float> dx(n);
+    double sum = 0, squares = 0, distance = 0, entropy = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      sum += x[i];
+      squares += double{x[i]} * x[i];
+      distance += (double{x[i]} - t[i]) * (double{x[i]} - t[i]);
+      entropy += std::max(x[i], 0.0f) - double{x[i]} * t[i] + std::log1p(std::exp(-std::abs(x[i])));
+    }
+    EXPECT_NEAR(loops_->sum(x.data(), n), sum, 1e-5 * static_cast<double>(n));
+    EXPECT_NEAR(loops_->sum_of_squares(x.data(), n) / squares, 1, 1e-12);
+    EXPECT_NEAR(loops_->squared_distance(x.data(), t.data(), n) / distance, 1, 1e-6);
+    EXPECT_NEAR(loops_->sigmoid_cross_entropy(x.data(), t.data(), n) / entropy, 1, 1e-6);
+    loops_->squared_distance_grad(x.data(), t.data(), 3, dx.data(), n);
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(dx[i], 3 * (x[i] - t[i]), 1e-5);
+    loops_->sigmoid_cross_entropy_grad(x.data(), t.data(), 3, dx.data(), n);
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(dx[i], 3 * (1 / (1 + std::exp(-double{x[i]})) - t[i]), 1e-6);
+    }
+  }
+}
+
+TEST_P(LoopsTest, SmallLossesKeepTheirRelativePrecision) {
+  const std::vector<float> x(19, 20), t(19, 1);  // log(1 + e^-20) each
+  EXPECT_NEAR(
+      loops_->sigmoid_cross_entropy(x.data(), t.data(), 19) / (19 * std::log1p(std::exp(-20.0))), 1,
+      1e-5);
+}
+
+TEST_P(LoopsTest, SgdStepMatchesItsFormula) {
+  for (int64_t n : kSizes) {
+    for (const bool nesterov : {false, true}) {
+      for (const float momentum : {0.0f, 0.9f}) {
+        const auto w = random_values<float>(n, 1), g = random_values<float>(n, 2),
+                   v = random_values<float>(n, 3);
+        auto weights = w, velocity = v;
+        loops_->sgd_step({0.1f, momentum, 0.01f, 0.5f, nesterov}, weights.data(), g.data(),
+                         momentum > 0 ? velocity.data() : nullptr, n);
+        for (int64_t i = 0; i < n; ++i) {
+          const double d = 0.5 * g[i] + 0.01 * w[i], moved = momentum * double{v[i]} + d;
+          const double step = momentum == 0 ? d : nesterov ? d + momentum * moved : moved;
+          ASSERT_NEAR(weights[i], w[i] - 0.1 * step, 1e-6);
+          ASSERT_NEAR(velocity[i], momentum == 0 ? v[i] : moved, 1e-6);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crossbow
