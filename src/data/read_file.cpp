@@ -37,13 +37,14 @@ std::vector<uint8_t> read_file(const Path& path, size_t limit) {
     const int n = gzread(file.get(), bytes.data() + size, static_cast<unsigned>(room));
     if (n > 0) size += static_cast<size_t>(n);
     int error = Z_OK;
-    const char* why = gzerror(file.get(), &error);
+    gzerror(file.get(), &error);
     if (error == Z_BUF_ERROR) fail("{} is cut short: get it again", path.string());
     if (n < 0 || error != Z_OK) {
-      fail("cannot read {}: {}", path.string(),
-           error == Z_ERRNO ? std::strerror(errno) : why + std::strlen(path.c_str()) + 2);
+      fail("cannot read {} ({}): get it again", path.string(),
+           error == Z_ERRNO ? std::strerror(errno) : zError(error));
     }
-    if (size > limit) fail("{} unpacks to more than {} bytes", path.string(), limit);
+    if (size > limit)
+      fail("{} holds more than {} bytes: it is not what it should be", path.string(), limit);
     if (n == 0) {
       bytes.resize(size);
       return bytes;
