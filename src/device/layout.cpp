@@ -102,4 +102,12 @@ ChannelView channel_view(const Layout& layout) {
   fail("the layout {} is none that channel-wise loops understand", layout.str());
 }
 
+Layout arranged_like(const Layout& like, const Shape& shape, DType dtype) {
+  if (like.is_plain()) return Layout::plain(shape, dtype);
+  const ChannelView view = channel_view(like);
+  const bool channels_last = like.blocks.empty();
+  return channels_last ? Layout::channels_last(shape, dtype)
+                       : Layout::channel_blocked(shape, dtype, view.block);
+}
+
 }  // namespace crossbow

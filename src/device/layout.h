@@ -56,5 +56,7 @@ struct ChannelView {
 };
 /// Throws Error if the layout is none of those.
 ChannelView channel_view(const Layout& layout);
+/// A tensor of another shape with the same channels, arranged as `like` is: one of those too.
+Layout arranged_like(const Layout& like, const Shape& shape, DType dtype);
 
 }  // namespace crossbow

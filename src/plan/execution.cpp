@@ -70,4 +70,10 @@ double Program::flops() const {
   return total;
 }
 
+std::vector<const PreparedKernel*> Program::prepared_kernels() const {
+  std::vector<const PreparedKernel*> prepared;
+  for (const Kernel& kernel : kernels_) prepared.push_back(&kernel.prepared);
+  return prepared;
+}
+
 }  // namespace crossbow

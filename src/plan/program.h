@@ -68,6 +68,8 @@ class Program {
   size_t arena_bytes_without_reuse() const { return arena_bytes_without_reuse_; }
   int threads() const { return threads_; }
   double flops() const;
+  /// As many as ops(); for measuring them one by one.
+  std::vector<const PreparedKernel*> prepared_kernels() const;
 
  private:
   friend class Execution;

@@ -10,7 +10,6 @@
 namespace crossbow {
 namespace {
 
-using onednn::Desc;
 using onednn::Window;
 
 /// The window, with right padding that makes oneDNN's floor rule give `y` under either rule.
@@ -57,11 +56,10 @@ PreparedKernel prepare_max_pool_grad(const PrepareContext& c) {
   const Geometry g(a, a.shape, c.input_type(0).shape);
   // The workspace fixes the layout that the forward pass wrote, so dy has to lie the same way.
   const Layout& workspace = *c.offered[1];
-  Layout dy = workspace.with_dtype(c.precision);
-  const Desc dy_desc = onednn::desc_of(dy);
-  const auto desc = onednn::pool_backward(dnnl::algorithm::pooling_max,
-                                          onednn::desc_any(a.shape, c.precision), dy_desc,
-                                          g.window, g.kernel);
+  const Layout dy = workspace.with_dtype(c.precision);
+  const Layout dx = arranged_like(workspace, a.shape, c.precision);
+  const auto desc = onednn::pool_backward(dnnl::algorithm::pooling_max, onednn::desc_of(dx),
+                                          onednn::desc_of(dy), g.window, g.kernel);
   PreparedKernel kernel{{dy, workspace}, {onednn::layout_of(desc.diff_src_desc())}};
   kernel.scratch_bytes = desc.scratchpad_desc().get_size();
   kernel.implementation = onednn::implementation(desc);
@@ -147,15 +145,13 @@ Call bind_weighted_sums(const Taps& taps, const ChannelView& view, int threads, 
 PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a, bool gradient) {
   const Layout from = activation(c, 0);
   const Shape& result = c.node.outputs[0].shape;
-  const ChannelView view = channel_view(from);
-  const Layout to = from.is_plain() ? Layout::plain(result, c.precision)
-                    : view.blocks == 1 && view.block == from.shape[1]
-                        ? Layout::channels_last(result, c.precision)
-                        : Layout::channel_blocked(result, c.precision, view.block);
+  const Layout to = arranged_like(from, result, c.precision);
+  // Seen from x: y may have a single position, where channels seem to lie side by side.
+  const ChannelView view = channel_view(gradient ? to : from);
   const Taps taps = gradient ? taps_of(a, result, from.shape, true)
                              : taps_of(a, from.shape, result, false);
   PreparedKernel kernel{{from}, {to}};
-  kernel.implementation = "average";
+  kernel.implementation = "loops:average";
   kernel.bind = [taps, view, threads = c.threads, precision = c.precision](Operands o) {
     return precision == DType::bf16 ? bind_weighted_sums<bf16>(taps, view, threads, std::move(o))
                                     : bind_weighted_sums<float>(taps, view, threads, std::move(o));

@@ -1,0 +1,60 @@
+#include "plan/bound.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "kernels/measure.h"
+
+namespace crossbow {
+namespace {
+
+/// Bytes read and written in a second by a copy between two halves of that much memory.
+double copy_bandwidth(size_t working_set, int threads) {
+  const size_t half = std::max<size_t>(working_set / 2, 1 << 20);
+  const Buffer from(half), to(half);
+  const size_t share = half / threads;
+  double least = 1e9;
+  for (int run = 0; run < 20; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int t = 0; t < threads; ++t) {
+      std::memcpy(to.data() + t * share, from.data() + t * share, share);
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    least = std::min(least, seconds.count());
+  }
+  return 2.0 * static_cast<double>(share) * threads / least;
+}
+
+size_t bytes_moved(const PreparedKernel& kernel) {
+  size_t bytes = 0;
+  for (const Layout& layout : kernel.inputs) bytes += layout.bytes();
+  for (const Layout& layout : kernel.outputs) bytes += layout.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+Bound measure_bound(const Program& program) {
+  Bound bound;
+  size_t bytes = 0;
+  for (const PreparedKernel* kernel : program.prepared_kernels()) {
+    if (kernel->implementation.rfind("loops", 0) == 0) {
+      bytes += bytes_moved(*kernel);
+    } else {
+      bound.library += measure(*kernel);
+    }
+  }
+  // Read weights, gradient and momentum; write weights and momentum.
+  constexpr double kAccesses = 5;
+  const ParameterLayout& parameters = *program.parameters();
+  const double update_bytes = kAccesses * static_cast<double>(parameters.parameter_elements) *
+                              static_cast<double>(size_of(parameters.dtype));
+  bound.bandwidth = copy_bandwidth(program.arena_bytes(), program.threads());
+  bound.element_wise = static_cast<double>(bytes) / bound.bandwidth;
+  bound.update = update_bytes / bound.bandwidth;
+  return bound;
+}
+
+}  // namespace crossbow
