@@ -1,10 +1,11 @@
 """What the three peers share: sizes of the nets, and the loop that measures a training step.
 
-Only the standard library is used here, because `run` imports this file outside the virtual environment.
+Only the standard library is used here, because `run` imports this file outside the virtual
+environment.
 
-A peer is a process that builds one net, warms it up, writes one JSON line and then waits: for each line with a number of
-seconds on its standard input it trains for that long and answers with one JSON line. So all sides stay warm while
-`run` measures them in turn.
+A peer is a process that builds one net, warms it up, writes one JSON line and then waits: for
+each line with a number of seconds on its standard input it trains for that long and answers with
+one JSON line. So all sides stay warm while `run` measures them in turn.
 """
 
 import argparse
@@ -24,7 +25,7 @@ MATMUL_SIZE = 2048  # of the square f32 product that tells machines apart
 # (channels, height, width) or (features,), classes, trainable parameters.
 NETS = {
     "lenet": ((1, 28, 28), 10, 1_111_946),
-    "resnet-20": ((3, 32, 32), 10, 274_090),
+    "resnet-20": ((3, 32, 32), 10, 274_394),
     "resnet-32": ((3, 32, 32), 10, 468_826),
     "mlp": ((300,), 2, 1_993_730),
     "vgg-16": ((3, 32, 32), 100, 15_038_116),
@@ -34,7 +35,13 @@ VGG_BLOCKS = [(64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512,
 
 # Ways to run a peer that its users would try.
 VARIANTS = {
-    "pytorch": ["eager nhwc fused", "eager nhwc foreach", "eager nchw fused", "compile nhwc fused", "compile nchw fused"],
+    "pytorch": [
+        "eager nhwc fused",
+        "eager nhwc foreach",
+        "eager nchw fused",
+        "compile nhwc fused",
+        "compile nchw fused",
+    ],
     "tensorflow": ["function", "function inter 1", "function xla"],
     "jax": ["jit nhwc", "jit nchw"],
 }
@@ -52,10 +59,14 @@ def resnet_blocks(model):
 
 
 def variants(peer, model, quick=False):
-    """Those that make a difference for the model. Quick leaves out PyTorch's compiled ones: a minute each to prepare."""
+    """Those that make a difference for the model. Quick leaves out PyTorch's compiled ones, which
+    take a minute each to prepare."""
     has_layout = len(NETS[model][0]) == 3
-    return [variant for variant in VARIANTS[peer]
-            if (has_layout or "nchw" not in variant) and not (quick and "compile" in variant)]
+    return [
+        variant
+        for variant in VARIANTS[peer]
+        if (has_layout or "nchw" not in variant) and not (quick and "compile" in variant)
+    ]
 
 
 def check_parameters(model, count):
@@ -64,13 +75,18 @@ def check_parameters(model, count):
 
 
 def parse_arguments(variants):
-    parser = argparse.ArgumentParser(description="One peer's training step; see common.py for the protocol.")
+    parser = argparse.ArgumentParser(
+        description="One peer's training step; see common.py for the protocol."
+    )
     parser.add_argument("--model", required=True, choices=[*NETS, "matmul"])
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--variant", default=variants[0], choices=variants)
     parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
-    parser.add_argument("--cpus", default=",".join(map(str, sorted(os.sched_getaffinity(0)))),
-                        help="CPUs to run on, one thread each (default: all)")
+    parser.add_argument(
+        "--cpus",
+        default=",".join(map(str, sorted(os.sched_getaffinity(0)))),
+        help="CPUs to run on, one thread each (default: all)",
+    )
     args = parser.parse_args()
     args.cpus = [int(cpu) for cpu in args.cpus.split(",")]
     args.threads = len(args.cpus)
@@ -87,7 +103,8 @@ class Trainer:
         self.steps_at_once = 1
 
     def train(self, seconds):
-        """Images per second, and the number of steps. Waits about twice a second only: asynchronous peers run ahead."""
+        """Images per second, and the number of steps. Waits about twice a second only, as peers that
+        work asynchronously run ahead."""
         steps, start, elapsed = 0, time.perf_counter(), 0.0
         while elapsed < seconds:
             for _ in range(self.steps_at_once):
@@ -114,8 +131,16 @@ def serve(variants, prepare):
         wait()
     trainer = Trainer(args.batch, step, wait)
     trainer.train(1.0)
-    answers.write(json.dumps({"version": version, "parameters": parameters,
-                              "prepare_seconds": round(time.perf_counter() - start, 1)}) + "\n")
+    answers.write(
+        json.dumps(
+            {
+                "version": version,
+                "parameters": parameters,
+                "prepare_seconds": round(time.perf_counter() - start, 1),
+            }
+        )
+        + "\n"
+    )
     for line in sys.stdin:
         rate, steps = trainer.train(float(line))
         answers.write(json.dumps({"images_per_second": rate, "steps": steps}) + "\n")

@@ -1,4 +1,4 @@
-"""JAX's training step, the whole of it in one jit with donated buffers; common.py says how to talk to it."""
+"""JAX's training step, the whole of it in one jit with donated buffers; see common.py."""
 
 import math
 
@@ -10,7 +10,8 @@ import common
 
 
 class Net:
-    """Calling the net walks its layers. The first walk, on a real batch, creates parameters and running statistics."""
+    """Calling the net walks its layers. The first walk, on a real batch, creates the parameters
+    and running statistics."""
 
     def __init__(self, model, layout):
         self.model, self.layout = model, layout
@@ -39,11 +40,21 @@ class Net:
 
     def conv(self, x, width, size, stride=1, padding=0, bias=False):
         channels = x.shape[self.channel_axis]
-        shape = {"NCHW": (width, channels, size, size), "NHWC": (size, size, channels, width)}[self.layout]
+        shape = {"NCHW": (width, channels, size, size), "NHWC": (size, size, channels, width)}[
+            self.layout
+        ]
         weight = self.weight(shape, channels * size * size)
         y = jax.lax.conv_general_dilated(
-            x, weight, (stride, stride), [(padding, padding)] * 2,
-            dimension_numbers=(self.layout, "OIHW" if self.layout == "NCHW" else "HWIO", self.layout))
+            x,
+            weight,
+            (stride, stride),
+            [(padding, padding)] * 2,
+            dimension_numbers=(
+                self.layout,
+                "OIHW" if self.layout == "NCHW" else "HWIO",
+                self.layout,
+            ),
+        )
         return y + self.per_channel(self.parameter(lambda: np.zeros(width))) if bias else y
 
     def dense(self, x, width):
@@ -60,8 +71,12 @@ class Net:
         # One pass over x for both sums, which XLA fuses.
         mean, square = x.mean(axes), (x * x).mean(axes)
         variance = jnp.maximum(square - mean * mean, 0)
-        self.new_statistics.append(tuple(keep * old + (1 - keep) * jax.lax.stop_gradient(new)
-                                         for old, new in zip(running, (mean, variance))))
+        self.new_statistics.append(
+            tuple(
+                keep * old + (1 - keep) * jax.lax.stop_gradient(new)
+                for old, new in zip(running, (mean, variance))
+            )
+        )
         scale = self.parameter(lambda: np.ones(width)) * jax.lax.rsqrt(variance + eps)
         shift = self.parameter(lambda: np.zeros(width)) - mean * scale
         if x.ndim == 4:
@@ -69,7 +84,7 @@ class Net:
         return x * scale + shift
 
     def max_pool2(self, x):
-        # A maximum over reshaped axes: its gradient is far quicker on the CPU than that of reduce_window.
+        # A maximum over reshaped axes: its gradient is far quicker here than reduce_window's.
         n, *shape = x.shape
         if self.layout == "NCHW":
             return x.reshape(n, shape[0], shape[1] // 2, 2, shape[2] // 2, 2).max((3, 5))
@@ -107,7 +122,9 @@ class Net:
             for unit, width in enumerate(block):
                 if unit > 0:
                     x = self.dropout(x, 0.3 if number == 0 else 0.4)
-                x = self.batch_norm(jax.nn.relu(self.conv(x, width, 3, padding=1, bias=True)), 1e-3, 0.99)
+                x = self.batch_norm(
+                    jax.nn.relu(self.conv(x, width, 3, padding=1, bias=True)), 1e-3, 0.99
+                )
             x = self.max_pool2(x)
         x = self.dropout(x.reshape(x.shape[0], -1), 0.5)
         x = self.batch_norm(jax.nn.relu(self.dense(x, 512)), 1e-3, 0.99)
@@ -115,7 +132,9 @@ class Net:
 
 
 def prepare_matmul():
-    a, b = np.random.default_rng(1).standard_normal((2, common.MATMUL_SIZE, common.MATMUL_SIZE), np.float32)
+    a, b = np.random.default_rng(1).standard_normal(
+        (2, common.MATMUL_SIZE, common.MATMUL_SIZE), np.float32
+    )
     a, b, c, product = jnp.asarray(a), jnp.asarray(b), None, jax.jit(jnp.matmul)
 
     def step(_):
@@ -135,8 +154,10 @@ def make_step(net):
             return -picked.mean(), new_statistics
 
         (loss, statistics), gradients = jax.value_and_grad(loss_of, has_aux=True)(parameters)
-        velocities = [common.MOMENTUM * v + g + common.WEIGHT_DECAY * w
-                      for v, g, w in zip(velocities, gradients, parameters)]
+        velocities = [
+            common.MOMENTUM * v + g + common.WEIGHT_DECAY * w
+            for v, g, w in zip(velocities, gradients, parameters)
+        ]
         parameters = [w - common.LEARNING_RATE * v for w, v in zip(parameters, velocities)]
         return parameters, velocities, statistics, key, loss
 
@@ -151,10 +172,14 @@ def prepare(args):
     if layout == "NHWC" and len(shape) == 3:
         shape = (*shape[1:], shape[0])
     random = np.random.default_rng(1)
-    images = [jnp.asarray(random.standard_normal((args.batch, *shape), np.float32))
-              for _ in range(common.BATCHES_IN_MEMORY)]
-    labels = [jnp.asarray(random.integers(classes, size=args.batch, dtype=np.int32))
-              for _ in range(common.BATCHES_IN_MEMORY)]
+    images = [
+        jnp.asarray(random.standard_normal((args.batch, *shape), np.float32))
+        for _ in range(common.BATCHES_IN_MEMORY)
+    ]
+    labels = [
+        jnp.asarray(random.integers(classes, size=args.batch, dtype=np.int32))
+        for _ in range(common.BATCHES_IN_MEMORY)
+    ]
     net = Net(args.model, layout)
     key = jax.random.key(1, impl="rbg")  # quicker for dropout than the default
     net(images[0], None, None, key)

@@ -8,8 +8,13 @@ import subprocess
 
 import common
 
-NAMES = {"crossbow": "Crossbow", "pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX",
-         "pytorch_per_cpu": "PyTorch, a process per CPU"}
+NAMES = {
+    "crossbow": "Crossbow",
+    "pytorch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "pytorch_per_cpu": "PyTorch, a process per CPU",
+}
 
 
 def output_of(command, **options):
@@ -19,14 +24,26 @@ def output_of(command, **options):
 
 def file_field(path, key):
     with open(path, encoding="utf-8") as lines:
-        return next((line.split(":" if ":" in line else "=", 1)[1].strip().strip('"')
-                     for line in lines if line.startswith(key)), "unknown")
+        return next(
+            (
+                line.split(":" if ":" in line else "=", 1)[1].strip().strip('"')
+                for line in lines
+                if line.startswith(key)
+            ),
+            "unknown",
+        )
 
 
 def describe_machine(python, root, cpus, load):
     packages = ("torch", "tensorflow", "jax", "jaxlib")
-    versions = output_of([python, "-c", "import importlib.metadata as m\n"
-                          f"print(', '.join(f'{{p}} {{m.version(p)}}' for p in {packages}))"])
+    versions = output_of(
+        [
+            python,
+            "-c",
+            "import importlib.metadata as m\n"
+            f"print(', '.join(f'{{p}} {{m.version(p)}}' for p in {packages}))",
+        ]
+    )
     return {
         "date": datetime.date.today().isoformat(),
         "cpu": file_field("/proc/cpuinfo", "model name"),
@@ -50,13 +67,21 @@ def number(rate):
 
 
 def summary_row(case, columns):
-    """The best single process is bold; a process per CPU never synchronises and so does not count as one."""
+    """The best single process is bold; a process per CPU never synchronises and does not count."""
     medians = {side: statistics.median(rates) for side, rates in case["rounds"].items()}
     peers = {side: rate for side, rate in medians.items() if side in common.SCRIPTS}
     best = max(peers, key=peers.get, default=None)
-    ratio = f"**{medians['crossbow'] / peers[best]:.2f}×**" if best and "crossbow" in medians else "–"
-    cells = [f"**{number(medians[side])}**" if side == best else number(medians.get(side)) for side in columns]
-    spread = max(((max(rates) - min(rates)) / medians[side] for side, rates in case["rounds"].items()), default=0)
+    ratio = (
+        f"**{medians['crossbow'] / peers[best]:.2f}×**" if best and "crossbow" in medians else "–"
+    )
+    cells = [
+        f"**{number(medians[side])}**" if side == best else number(medians.get(side))
+        for side in columns
+    ]
+    spread = max(
+        ((max(rates) - min(rates)) / medians[side] for side, rates in case["rounds"].items()),
+        default=0,
+    )
     return [case["model"], case["precision"], str(case["batch"]), *cells, ratio, f"{spread:.0%}"]
 
 
@@ -65,8 +90,12 @@ def probe_rows(cases, peer):
     for case in cases:
         rates = case["probes"].get(peer, {})
         best = case["variants"].get(peer)
-        yield [case["model"], case["precision"], str(case["batch"]),
-               *(f"**{number(rates[v])}**" if v == best else number(rates.get(v)) for v in variants)]
+        yield [
+            case["model"],
+            case["precision"],
+            str(case["batch"]),
+            *(f"**{number(rates[v])}**" if v == best else number(rates.get(v)) for v in variants),
+        ]
 
 
 def markdown(results):
@@ -74,29 +103,51 @@ def markdown(results):
     columns = [side for side in NAMES if any(side in case["rounds"] for case in cases)]
     parts = [
         "# Training speed beside PyTorch, TensorFlow and JAX\n",
-        "Images/s of whole training steps (forward, backward, SGD with momentum and weight decay) on synthetic data in "
-        "memory; medians of rounds in which the sides took turns. Bold: the best peer in one process, which the ratio "
-        "is against. Spread: the largest (max − min) / median of a side's rounds. Made by `bench/peers/run`.\n",
-        table(["net", "precision", "batch", *(NAMES[side] for side in columns), "Crossbow / best peer", "spread"],
-              [summary_row(case, columns) for case in cases]),
+        "Images/s of whole training steps (forward, backward, SGD with momentum and weight decay) "
+        "on synthetic data in memory; medians of rounds in which the sides took turns. Bold: the "
+        "best peer in one process, which the ratio is against. Spread: the largest "
+        "(max − min) / median of a side's rounds. Made by `bench/peers/run`.\n",
+        table(
+            [
+                "net",
+                "precision",
+                "batch",
+                *(NAMES[side] for side in columns),
+                "Crossbow / best peer",
+                "spread",
+            ],
+            [summary_row(case, columns) for case in cases],
+        ),
         "## Machine\n",
-        f"{machine['cpus_used']} CPUs of {machine['cpu']}, {machine['memory']}, {machine['system']}; load before the "
+        f"{machine['cpus_used']} CPUs of {machine['cpu']}, {machine['memory']}, "
+        f"{machine['system']}; load before the "
         f"run {machine['load_before']}; {machine['date']}. {machine['versions']}; Crossbow at "
         f"{machine['crossbow_commit']}.\n",
         f"Limit set on oneDNN's instruction set (ONEDNN_MAX_CPU_ISA): {machine['onednn_limit']}. "
-        f"GFLOP/s of a {common.MATMUL_SIZE}² matrix product: " + ", ".join(
-            f"{NAMES[key.split()[0]]} {key.split()[1]} {rate:.0f}" for key, rate in results["matmul_gflops"].items())
+        f"GFLOP/s of a {common.MATMUL_SIZE}² matrix product: "
+        + ", ".join(
+            f"{NAMES[key.split()[0]]} {key.split()[1]} {rate:.0f}"
+            for key, rate in results["matmul_gflops"].items()
+        )
         + ".\n",
         "## Every way tried\n",
-        "Images/s in a short trial of each variant; the best (bold) then took part in the rounds.\n",
+        "Images/s in a short trial of each variant; the best (bold) then took part in the rounds."
+        "\n",
     ]
     for peer in common.SCRIPTS:
         if any(peer in case["probes"] for case in cases):
             tried = [case for case in cases if peer in case["probes"]]
-            parts.append(f"{NAMES[peer]}:\n\n" + table(["net", "precision", "batch", *common.VARIANTS[peer]],
-                                                       probe_rows(tried, peer)))
-    notes = [f"- {case['model']}, {case['precision']}, batch {case['batch']}: {note}"
-             for case in cases for note in case["notes"]]
+            parts.append(
+                f"{NAMES[peer]}:\n\n"
+                + table(
+                    ["net", "precision", "batch", *common.VARIANTS[peer]], probe_rows(tried, peer)
+                )
+            )
+    notes = [
+        f"- {case['model']}, {case['precision']}, batch {case['batch']}: {note}"
+        for case in cases
+        for note in case["notes"]
+    ]
     if notes:
         parts.append("## Skipped and failed\n\n" + "\n".join(notes) + "\n")
     return "\n".join(parts)

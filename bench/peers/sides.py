@@ -26,21 +26,39 @@ class Crossbow:
 
     def __init__(self, path, case, threads):
         self.model = case["model"]
-        self.command = [path, "bench", "--json", "--model", case["model"], "--batch", str(case["batch"]),
-                        "--threads-per-learner", str(threads), "--precision", case["precision"]]
+        self.command = [
+            path,
+            "bench",
+            "--json",
+            "--model",
+            case["model"],
+            "--batch",
+            str(case["batch"]),
+            "--threads-per-learner",
+            str(threads),
+            "--precision",
+            case["precision"],
+        ]
 
     def measure(self, seconds):
         limit = 60 + 10 * seconds
         try:
-            done = subprocess.run([*self.command, "--seconds", str(seconds)], capture_output=True, text=True,
-                                  timeout=limit)
+            done = subprocess.run(
+                [*self.command, "--seconds", str(seconds)],
+                capture_output=True,
+                text=True,
+                timeout=limit,
+            )
         except subprocess.TimeoutExpired as error:
             raise Failed(f"no answer within {limit:.0f} s") from error
         if done.returncode != 0:
             raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
         answer = json.loads(done.stdout)
         if answer["parameters"] != common.NETS[self.model][2]:
-            raise Failed(f"its {self.model} has {answer['parameters']} parameters, not {common.NETS[self.model][2]}")
+            raise Failed(
+                f"its {self.model} has {answer['parameters']} parameters, "
+                f"not {common.NETS[self.model][2]}"
+            )
         return answer["images_per_second"]
 
 
@@ -50,8 +68,20 @@ class Peer:
     def __init__(self, python, peer, case, variant, cpus):
         self.variant = variant
         self.python = python
-        self.command = [python, HERE / common.SCRIPTS[peer], "--model", case["model"], "--batch", str(case["batch"]),
-                        "--variant", variant, "--precision", case["precision"], "--cpus", ",".join(map(str, cpus))]
+        self.command = [
+            python,
+            HERE / common.SCRIPTS[peer],
+            "--model",
+            case["model"],
+            "--batch",
+            str(case["batch"]),
+            "--variant",
+            variant,
+            "--precision",
+            case["precision"],
+            "--cpus",
+            ",".join(map(str, cpus)),
+        ]
         self.process = None
 
     def start(self, limit):
@@ -63,8 +93,15 @@ class Peer:
         cache = self.python.parent.parent / "inductor-cache"
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1,
-            start_new_session=True, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)})
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
+        )
 
     def measure(self, seconds):
         self.ask(seconds)
@@ -93,7 +130,9 @@ class Peer:
 
     def kill(self):
         try:
-            os.killpg(self.process.pid, signal.SIGKILL)  # its own session: compiler processes end with it
+            os.killpg(
+                self.process.pid, signal.SIGKILL
+            )  # its own session: compiler processes end with it
         except ProcessLookupError:
             pass
 
@@ -108,7 +147,8 @@ class Peer:
 
 
 class PeerPerCpu:
-    """Independent processes with one thread each, never synchronised: a bound for any data-parallel use of the peer."""
+    """Independent processes with one thread each, never synchronised: a bound for any data-parallel
+    use of the peer."""
 
     def __init__(self, python, peer, case, variant, cpus):
         self.peers = [Peer(python, peer, case, variant, [cpu]) for cpu in cpus]

@@ -1,4 +1,4 @@
-"""TensorFlow's training step, the whole of it in one tf.function; common.py says how to talk to it."""
+"""TensorFlow's training step, the whole of it in one tf.function; see common.py."""
 
 import math
 import os
@@ -10,7 +10,8 @@ import common
 
 
 class Net:
-    """Calling the net walks its layers in NHWC. The first walk, on a real batch, creates the variables."""
+    """Calling the net walks its layers in NHWC. The first walk, on a real batch, creates the
+    variables."""
 
     def __init__(self, model):
         self.model = model
@@ -34,7 +35,9 @@ class Net:
     def conv(self, x, width, size, stride=1, padding=0, bias=False):
         channels = x.shape[-1]
         weight = self.weight((size, size, channels, width), channels * size * size)
-        y = tf.nn.conv2d(x, weight, stride, [[0, 0], [padding, padding], [padding, padding], [0, 0]])
+        y = tf.nn.conv2d(
+            x, weight, stride, [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+        )
         return tf.nn.bias_add(y, self.parameter(lambda: tf.zeros(width))) if bias else y
 
     def dense(self, x, width):
@@ -43,12 +46,21 @@ class Net:
 
     def batch_norm(self, x, eps=1e-5, keep=0.9):
         width = x.shape[-1]
-        scale, shift = self.parameter(lambda: tf.ones(width)), self.parameter(lambda: tf.zeros(width))
+        scale, shift = self.parameter(lambda: tf.ones(width)), self.parameter(
+            lambda: tf.zeros(width)
+        )
         if self.creating:
             self.statistics.append((tf.Variable(tf.zeros(width)), tf.Variable(tf.ones(width))))
         running = self.statistics[-1] if self.creating else next(self.next_statistic)
         y, mean, variance = tf.compat.v1.nn.fused_batch_norm(
-            x, scale, shift, *running, epsilon=eps, is_training=True, exponential_avg_factor=1 - keep)
+            x,
+            scale,
+            shift,
+            *running,
+            epsilon=eps,
+            is_training=True,
+            exponential_avg_factor=1 - keep
+        )
         if not self.creating:
             for old, new in zip(running, (mean, variance)):
                 old.assign(new)
@@ -89,7 +101,9 @@ class Net:
             for unit, width in enumerate(block):
                 if unit > 0:
                     x = self.dropout(x, 0.3 if number == 0 else 0.4)
-                x = self.batch_norm(tf.nn.relu(self.conv(x, width, 3, padding=1, bias=True)), 1e-3, 0.99)
+                x = self.batch_norm(
+                    tf.nn.relu(self.conv(x, width, 3, padding=1, bias=True)), 1e-3, 0.99
+                )
             x = self.max_pool2(x)
         x = tf.nn.relu(self.dense(self.dropout(self.flatten(x), 0.5), 512))
         x = self.batch_norm(x[:, None, None, :], 1e-3, 0.99)[:, 0, 0, :]
@@ -113,7 +127,9 @@ def prepare_matmul():
 
 def prepare(args):
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1 if "inter 1" in args.variant else args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(
+        1 if "inter 1" in args.variant else args.threads
+    )
     tf.random.set_seed(1)
     if args.model == "matmul":
         return prepare_matmul()
@@ -121,8 +137,10 @@ def prepare(args):
     if len(shape) == 3:
         shape = (*shape[1:], shape[0])
     images = [tf.random.normal((args.batch, *shape)) for _ in range(common.BATCHES_IN_MEMORY)]
-    labels = [tf.random.uniform((args.batch,), maxval=classes, dtype=tf.int32)
-              for _ in range(common.BATCHES_IN_MEMORY)]
+    labels = [
+        tf.random.uniform((args.batch,), maxval=classes, dtype=tf.int32)
+        for _ in range(common.BATCHES_IN_MEMORY)
+    ]
     net = Net(args.model)
     net(images[0], creating=True)
     velocities = [tf.Variable(tf.zeros_like(w)) for w in net.parameters]
@@ -134,8 +152,12 @@ def prepare(args):
         for w, v, g in zip(net.parameters, velocities, tape.gradient(loss, net.parameters)):
             # The fused update: v = momentum v + g; w -= rate v.
             tf.raw_ops.ResourceApplyMomentum(
-                var=w.handle, accum=v.handle, lr=common.LEARNING_RATE,
-                grad=g + common.WEIGHT_DECAY * w, momentum=common.MOMENTUM)
+                var=w.handle,
+                accum=v.handle,
+                lr=common.LEARNING_RATE,
+                grad=g + common.WEIGHT_DECAY * w,
+                momentum=common.MOMENTUM,
+            )
         return loss
 
     loss = None

@@ -9,7 +9,8 @@ import common
 
 
 class BasicBlock(nn.Module):
-    """conv-BN-ReLU-conv-BN, added to the input or, where the width changes, to its 1x1 projection with BN; then ReLU."""
+    """conv-BN-ReLU-conv-BN, added to the input or, where the width changes, to its 1x1 projection
+    with BN; then ReLU."""
 
     def __init__(self, channels, width, stride):
         super().__init__()
@@ -19,7 +20,9 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(width)
         self.shortcut = nn.Identity()
         if channels != width:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+            )
 
     def forward(self, x):
         y = torch.relu_(self.bn1(self.conv1(x)))
@@ -28,16 +31,30 @@ class BasicBlock(nn.Module):
 
 def lenet():
     return nn.Sequential(
-        nn.Conv2d(1, 32, 5), nn.ReLU(True), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5), nn.ReLU(True), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(1024, 1024), nn.ReLU(True), nn.Dropout(0.4), nn.Linear(1024, 10))
+        nn.Conv2d(1, 32, 5),
+        nn.ReLU(True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5),
+        nn.ReLU(True),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(1024, 1024),
+        nn.ReLU(True),
+        nn.Dropout(0.4),
+        nn.Linear(1024, 10),
+    )
 
 
 def resnet(model):
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(True),
+        nn.Conv2d(3, 16, 3, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(True),
         *(BasicBlock(*block) for block in common.resnet_blocks(model)),
-        nn.AvgPool2d(7, stride=1), nn.Flatten(), nn.Linear(256, 10))
+        nn.AvgPool2d(7, stride=1),
+        nn.Flatten(),
+        nn.Linear(256, 10)
+    )
 
 
 def mlp():
@@ -52,13 +69,23 @@ def vgg16():
         for unit, width in enumerate(block):
             if unit > 0:
                 layers.append(nn.Dropout(0.3 if number == 0 else 0.4))
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(True),
-                       nn.BatchNorm2d(width, eps=1e-3, momentum=0.01)]
+            layers += [
+                nn.Conv2d(channels, width, 3, padding=1),
+                nn.ReLU(True),
+                nn.BatchNorm2d(width, eps=1e-3, momentum=0.01),
+            ]
             channels = width
         layers.append(nn.MaxPool2d(2))
     return nn.Sequential(
-        *layers, nn.Flatten(), nn.Dropout(0.5), nn.Linear(512, 512), nn.ReLU(True),
-        nn.BatchNorm1d(512, eps=1e-3, momentum=0.01), nn.Dropout(0.5), nn.Linear(512, 100))
+        *layers,
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(512, 512),
+        nn.ReLU(True),
+        nn.BatchNorm1d(512, eps=1e-3, momentum=0.01),
+        nn.Dropout(0.5),
+        nn.Linear(512, 100)
+    )
 
 
 def build(model):

@@ -1,4 +1,4 @@
-"""PyTorch's training step; common.py says how to talk to it."""
+"""PyTorch's training step; see common.py."""
 
 import torch
 from torch.nn import functional as F
@@ -8,8 +8,13 @@ import torch_nets
 
 
 def make_optimizer(net, kind):
-    return torch.optim.SGD(net.parameters(), lr=common.LEARNING_RATE, momentum=common.MOMENTUM,
-                           weight_decay=common.WEIGHT_DECAY, **{kind: True})
+    return torch.optim.SGD(
+        net.parameters(),
+        lr=common.LEARNING_RATE,
+        momentum=common.MOMENTUM,
+        weight_decay=common.WEIGHT_DECAY,
+        **{kind: True}
+    )
 
 
 def prepare_matmul(precision):
