@@ -53,10 +53,10 @@ TEST(Panels, CoverEveryElementOnceUnderItsChannel) {
       const std::vector<int64_t> channels = channels_of(example.layout);
       std::vector<int> visits(channels.size());
       panels.one_pass([&](int64_t panel, int64_t slice) {
+        const auto at = panels.place(panel);
         LaneValues lanes{};
         for (int64_t c = 0; c < kMaxLanes; ++c) {
-          lanes[c] =
-              c < panels.channels(panel) ? static_cast<float>(panels.first_channel(panel) + c) : -1;
+          lanes[c] = c < at.channels ? static_cast<float>(at.first_channel + c) : -1;
         }
         panels.repeat(lanes);
         panels.for_parts(panel, slice, [&](const Panel& p, int64_t offset) {
@@ -94,11 +94,10 @@ TEST(Panels, AddSlicesUpByChannel) {
           },
           [&](int64_t panel, int64_t slice) {
             const auto sums = panels.channel_sums(scratch.data(), panel);
+            const auto at = panels.place(panel);
             if (slice != 0) return;
 #pragma omp critical
-            for (int64_t c = 0; c < panels.channels(panel); ++c) {
-              counted[panels.first_channel(panel) + c] = sums.first[c];
-            }
+            for (int64_t c = 0; c < at.channels; ++c) counted[at.first_channel + c] = sums.first[c];
           });
       EXPECT_EQ(counted.size(), example.layout.shape[1]);
       for (const auto& [channel, count] : counted) {

@@ -26,10 +26,9 @@ struct Training {
   /// Sums are taken of differences to each channel's first element, so that a mean far from zero
   /// does not swamp the variance.
   LaneValues origin(int64_t panel) const {
+    const auto at = panels.place(panel);
     LaneValues origin{};
-    for (int64_t c = 0; c < panels.channels(panel); ++c) {
-      origin[c] = to_float(x()[panels.offset(panel) + c]);
-    }
+    for (int64_t c = 0; c < at.channels; ++c) origin[c] = to_float(x()[at.offset + c]);
     panels.repeat(origin);
     return origin;
   }
@@ -44,51 +43,56 @@ struct Training {
   }
 
   void apply(int64_t panel, int64_t slice) const {
+    const auto at = panels.place(panel);
     const auto sums = panels.channel_sums(o.scratch, panel);
     const LaneValues from = origin(panel);
-    const double n = static_cast<double>(panels.values_per_channel());
-    LaneValues mean{}, factor{}, shift{};
-    for (int64_t c = 0, channel = panels.first_channel(panel); c < panels.channels(panel);
-         ++c, ++channel) {
-      const double difference = sums.first[c] / n;
-      const double variance = std::max(sums.second[c] / n - difference * difference, 0.0);
-      const double inverse_std = 1 / std::sqrt(variance + attributes.epsilon);
+    const double share = 1 / static_cast<double>(panels.values_per_channel());
+    LaneValues mean{}, variance{};
+    for (int64_t c = 0; c < at.channels; ++c) {
+      const double difference = sums.first[c] * share;
       mean[c] = static_cast<float>(from[c] + difference);
-      factor[c] = static_cast<float>(f32(kScale)[channel] * inverse_std);
-      shift[c] = f32(kShift)[channel];
-      if (slice != 0) continue;
-      as<float>(o.outputs[1])[channel] = mean[c];
-      as<float>(o.outputs[2])[channel] = static_cast<float>(inverse_std);
-      move(as<float>(o.inputs[kRunningMean])[channel], mean[c]);
-      move(as<float>(o.inputs[kRunningVariance])[channel], static_cast<float>(variance));
+      variance[c] =
+          static_cast<float>(std::max(sums.second[c] * share - difference * difference, 0.0));
     }
-    normalise(panel, slice, mean, factor, shift);
+    const LaneValues inverse_std = normalise(panel, slice, mean, variance);
+    if (slice != 0) return;
+    for (int64_t c = 0, channel = at.first_channel; c < at.channels; ++c, ++channel) {
+      as<float>(o.outputs[1])[channel] = mean[c];
+      as<float>(o.outputs[2])[channel] = inverse_std[c];
+      move(as<float>(o.inputs[kRunningMean])[channel], mean[c]);
+      move(as<float>(o.inputs[kRunningVariance])[channel], variance[c]);
+    }
   }
 
   void move(float& running, float batch) const {
     running = attributes.momentum * running + (1 - attributes.momentum) * batch;
   }
 
-  void normalise(int64_t panel, int64_t slice, LaneValues& mean, LaneValues& factor,
-                 LaneValues& shift) const {
+  /// Returns 1/sqrt(variance + epsilon).
+  LaneValues normalise(int64_t panel, int64_t slice, LaneValues mean,
+                       const LaneValues& variance) const {
+    const auto at = panels.place(panel);
+    LaneValues inverse_std{}, factor{}, shift{};
+    for (int64_t c = 0; c < at.channels; ++c) {
+      inverse_std[c] = 1 / std::sqrt(variance[c] + attributes.epsilon);
+      factor[c] = f32(kScale)[at.first_channel + c] * inverse_std[c];
+      shift[c] = f32(kShift)[at.first_channel + c];
+    }
     for (LaneValues* values : {&mean, &factor, &shift}) panels.repeat(*values);
     panels.for_parts(panel, slice, [&](const Panel& part, int64_t offset) {
       typed_loops<T>().normalise(part, {x() + offset, residual() ? residual() + offset : nullptr,
                                         as<T>(o.outputs[0]) + offset, mean.data(), factor.data(),
                                         shift.data(), attributes.relu});
     });
+    return inverse_std;
   }
 
   void infer(int64_t panel, int64_t slice) const {
-    LaneValues mean{}, factor{}, shift{};
-    for (int64_t c = 0, channel = panels.first_channel(panel); c < panels.channels(panel);
-         ++c, ++channel) {
-      mean[c] = f32(kRunningMean)[channel];
-      factor[c] =
-          f32(kScale)[channel] / std::sqrt(f32(kRunningVariance)[channel] + attributes.epsilon);
-      shift[c] = f32(kShift)[channel];
-    }
-    normalise(panel, slice, mean, factor, shift);
+    const auto at = panels.place(panel);
+    LaneValues mean{}, variance{};
+    std::copy_n(f32(kRunningMean) + at.first_channel, at.channels, mean.begin());
+    std::copy_n(f32(kRunningVariance) + at.first_channel, at.channels, variance.begin());
+    normalise(panel, slice, mean, variance);
   }
 
   void operator()(const Step&) const {
@@ -135,9 +139,9 @@ struct Gradient {
   const float* f32(size_t i) const { return as<float>(o.inputs[i]); }
 
   Arguments arguments(int64_t panel) const {
+    const auto at = panels.place(panel);
     Arguments a;
-    for (int64_t c = 0, channel = panels.first_channel(panel); c < panels.channels(panel);
-         ++c, ++channel) {
+    for (int64_t c = 0, channel = at.first_channel; c < at.channels; ++c, ++channel) {
       a.mean[c] = f32(kMean)[channel];
       a.factor[c] = f32(kGradScale)[channel] * f32(kInverseStd)[channel];
       a.shift[c] = f32(kGradShift)[channel];
@@ -146,7 +150,7 @@ struct Gradient {
     return a;
   }
 
-  NormaliseGradArgs<T> at(int64_t offset, const Arguments& a) const {
+  NormaliseGradArgs<T> loop_arguments(int64_t offset, const Arguments& a) const {
     const auto in = [&](size_t i) -> const T* {
       return i < o.inputs.size() && o.inputs[i] ? as<T>(o.inputs[i]) + offset : nullptr;
     };
@@ -169,28 +173,31 @@ struct Gradient {
     std::fill_n(sums, 2 * kMaxLanes, 0.0);
     const Arguments a = arguments(panel);
     panels.for_parts(panel, slice, [&](const Panel& part, int64_t offset) {
-      typed_loops<T>().normalise_grad_sums(part, at(offset, a), sums);
+      typed_loops<T>().normalise_grad_sums(part, loop_arguments(offset, a), sums);
     });
   }
 
   /// dx = factor·(dy' − mean of dy' − x̂·mean of dy'·x̂).
   void apply(int64_t panel, int64_t slice) const {
+    const auto at = panels.place(panel);
     const auto sums = panels.channel_sums(o.scratch, panel);
-    const double n = static_cast<double>(panels.values_per_channel());
+    const double share = 1 / static_cast<double>(panels.values_per_channel());
     Arguments a = arguments(panel);
-    for (int64_t c = 0, channel = panels.first_channel(panel); c < panels.channels(panel);
-         ++c, ++channel) {
-      const double inverse_std = f32(kInverseStd)[channel];
-      const double dscale = sums.second[c] * inverse_std;
-      a.slope[c] = static_cast<float>(-a.factor[c] * inverse_std * dscale / n);
-      a.constant[c] = static_cast<float>(-a.factor[c] * sums.first[c] / n);
-      if (slice != 0) continue;
-      as<float>(o.outputs[1])[channel] = static_cast<float>(dscale);
-      as<float>(o.outputs[2])[channel] = static_cast<float>(sums.first[c]);
+    LaneValues dscale;
+    for (int64_t c = 0; c < at.channels; ++c) {
+      const double inverse_std = f32(kInverseStd)[at.first_channel + c];
+      const double sum = sums.second[c] * inverse_std;
+      dscale[c] = static_cast<float>(sum);
+      a.slope[c] = static_cast<float>(-a.factor[c] * inverse_std * sum * share);
+      a.constant[c] = static_cast<float>(-a.factor[c] * sums.first[c] * share);
+    }
+    if (slice == 0) {
+      std::copy_n(dscale.begin(), at.channels, as<float>(o.outputs[1]) + at.first_channel);
+      std::copy_n(sums.first.begin(), at.channels, as<float>(o.outputs[2]) + at.first_channel);
     }
     for (LaneValues* values : {&a.slope, &a.constant}) panels.repeat(*values);
     panels.for_parts(panel, slice, [&](const Panel& part, int64_t offset) {
-      typed_loops<T>().normalise_grad(part, at(offset, a));
+      typed_loops<T>().normalise_grad(part, loop_arguments(offset, a));
     });
   }
 

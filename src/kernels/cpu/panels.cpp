@@ -14,7 +14,7 @@ Panels::Panels(const ChannelView& view, int threads)
   }
   block_stride_ = positions * block_;
   const int64_t batch_stride = view.blocks * block_stride_;
-  if (kPeriod % block_ == 0) {
+  if (repeats()) {
     whole_ = {batch, batch_stride, block_stride_ / kPeriod, kPeriod, kPeriod};
     tail_ = block_stride_ % kPeriod;
   } else {
@@ -26,21 +26,16 @@ Panels::Panels(const ChannelView& view, int threads)
   if (count_ % threads_ != 0 && count_ < 4 * threads_) slices_ = threads_;
 }
 
-int64_t Panels::first_channel(int64_t panel) const {
-  return panel / columns_ * block_ + panel % columns_ * kMaxLanes;
-}
-
-int64_t Panels::channels(int64_t panel) const {
-  const int64_t of_block = std::min(kMaxLanes, block_ - panel % columns_ * kMaxLanes);
-  return std::min(of_block, channels_ - first_channel(panel));
-}
-
-int64_t Panels::offset(int64_t panel) const {
-  return panel / columns_ * block_stride_ + panel % columns_ * kMaxLanes;
+Panels::Place Panels::place(int64_t panel) const {
+  const int64_t block = panel / columns_, column = panel % columns_ * kMaxLanes;
+  const int64_t first = block * block_ + column;
+  const int64_t wide = std::min(kMaxLanes, block_ - column);
+  return {block * block_stride_ + column, first, std::min(wide, channels_ - first),
+          repeats() ? kPeriod : wide};
 }
 
 void Panels::repeat(LaneValues& values) const {
-  if (kPeriod % block_ != 0) return;
+  if (!repeats()) return;
   for (int64_t l = block_; l < kPeriod; ++l) values[l] = values[l - block_];
 }
 
@@ -50,12 +45,14 @@ double* Panels::slice_sums(void* scratch, int64_t panel, int64_t slice) const {
 
 Panels::ChannelSums Panels::channel_sums(const void* scratch, int64_t panel) const {
   ChannelSums result;
+  const int64_t lanes = whole_.lanes, period = std::min(block_, lanes);
   const double* sums = static_cast<const double*>(scratch) + panel * slices_ * 2 * kMaxLanes;
   for (int64_t slice = 0; slice < slices_; ++slice, sums += 2 * kMaxLanes) {
-    for (int64_t l = 0; l < whole_.lanes; ++l) {
-      const int64_t channel = kPeriod % block_ == 0 ? l % block_ : l;
-      result.first[channel] += sums[l];
-      result.second[channel] += sums[kMaxLanes + l];
+    for (int64_t begin = 0; begin < lanes; begin += period) {
+      for (int64_t c = 0; c < period; ++c) {
+        result.first[c] += sums[begin + c];
+        result.second[c] += sums[kMaxLanes + begin + c];
+      }
     }
   }
   return result;

@@ -28,11 +28,13 @@ class Panels {
  public:
   Panels(const ChannelView& view, int threads);
 
-  int64_t first_channel(int64_t panel) const;
-  /// How many of the panel's channels exist; others are padding.
-  int64_t channels(int64_t panel) const;
-  /// Of the panel's first element, where channel c's first one is c elements on.
-  int64_t offset(int64_t panel) const;
+  struct Place {
+    int64_t offset;         // of the first element; channel c's first one is c elements on
+    int64_t first_channel;  // that the panel holds
+    int64_t channels;       // that exist; lanes of others are padding
+    int64_t lanes;
+  };
+  Place place(int64_t panel) const;
   int64_t values_per_channel() const { return values_per_channel_; }
   /// Copies the values of the panel's channels to the lanes where they repeat.
   void repeat(LaneValues& values) const;
@@ -59,7 +61,8 @@ class Panels {
   }
 
  private:
-  static constexpr int64_t kPeriod = 16;
+  static constexpr int64_t kPeriod = 32;
+  bool repeats() const { return kPeriod % block_ == 0; }
 
   Panel whole_{};        // the first panel
   int64_t tail_ = 0;     // lanes behind its last whole row
@@ -71,12 +74,13 @@ class Panels {
 
 template <typename F>
 void Panels::for_parts(int64_t panel, int64_t slice, const F& f) const {
+  const Place at = place(panel);
   Panel part = whole_;
-  if (columns_ > 1) part.lanes = std::min(kMaxLanes, block_ - panel % columns_ * kMaxLanes);
+  part.lanes = at.lanes;
   const bool by_batch = part.batch >= slices_;
   int64_t& divided = by_batch ? part.batch : part.rows;
   const int64_t begin = divided * slice / slices_, end = divided * (slice + 1) / slices_;
-  const int64_t start = offset(panel) + begin * (by_batch ? part.batch_stride : part.row_stride);
+  const int64_t start = at.offset + begin * (by_batch ? part.batch_stride : part.row_stride);
   divided = end - begin;
   f(part, start);
   if (tail_ == 0 || (!by_batch && slice + 1 < slices_)) return;

@@ -9,10 +9,10 @@ constexpr LaneValues kZeros{};
 
 /// A panel's values of a [C] vector, or `otherwise` where the vector is absent. Padded lanes get 0.
 LaneValues lanes(const Panels& panels, int64_t panel, const void* vector, float otherwise) {
+  const auto at = panels.place(panel);
   LaneValues values{};
-  for (int64_t c = 0; c < panels.channels(panel); ++c) {
-    values[c] =
-        vector ? static_cast<const float*>(vector)[panels.first_channel(panel) + c] : otherwise;
+  for (int64_t c = 0; c < at.channels; ++c) {
+    values[c] = vector ? static_cast<const float*>(vector)[at.first_channel + c] : otherwise;
   }
   panels.repeat(values);
   return values;
@@ -70,15 +70,13 @@ struct Gradient {
 
   void apply(int64_t panel, int64_t slice) const {
     if (slice == 0) {
+      const auto at = panels.place(panel);
       const auto sums = panels.channel_sums(o.scratch, panel);
-      const int64_t first = panels.first_channel(panel);
-      for (int64_t c = 0; c < panels.channels(panel); ++c) {
-        size_t output = 1;
-        if (attributes.scale)
-          as<float>(o.outputs[output++])[first + c] = static_cast<float>(sums.second[c]);
-        if (attributes.bias)
-          as<float>(o.outputs[output])[first + c] = static_cast<float>(sums.first[c]);
-      }
+      const auto write = [&](size_t output, const auto& values) {
+        std::copy_n(values.begin(), at.channels, as<float>(o.outputs[output]) + at.first_channel);
+      };
+      if (attributes.scale) write(1, sums.second);
+      if (attributes.bias) write(attributes.scale ? 2 : 1, sums.first);
     }
     scale_and_shift<T>(panels, panel, slice, o.inputs[0], lanes(panels, panel, o.inputs[2], 1),
                        kZeros, o.outputs[0]);

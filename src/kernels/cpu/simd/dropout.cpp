@@ -21,9 +21,9 @@ U64 multiply_low(U64 a, U64 b) {
 #endif
 }
 
-/// The numbers of kQuads counters, in the order of the elements that they decide.
+/// The numbers of kQuads counters, in the order of the kPair elements that they decide.
 struct Random {
-  U32 first, second;
+  U32 v[2];
 };
 
 /// Each 64-bit lane of `quads` holds the first counter word of one block of four numbers. Upper
@@ -43,14 +43,14 @@ Random philox(U64 quads, const DropoutArgs& a) {
   }
   const U64 front = (c0 & 0xFFFFFFFF) | (c1 << 32), back = (c2 & 0xFFFFFFFF) | (c3 << 32);
 #if defined(__AVX512F__)
-  return {(U32)__builtin_shufflevector(front, back, 0, 8, 1, 9, 2, 10, 3, 11),
-          (U32)__builtin_shufflevector(front, back, 4, 12, 5, 13, 6, 14, 7, 15)};
+  return {{(U32)__builtin_shufflevector(front, back, 0, 8, 1, 9, 2, 10, 3, 11),
+           (U32)__builtin_shufflevector(front, back, 4, 12, 5, 13, 6, 14, 7, 15)}};
 #elif defined(__AVX2__)
-  return {(U32)__builtin_shufflevector(front, back, 0, 4, 1, 5),
-          (U32)__builtin_shufflevector(front, back, 2, 6, 3, 7)};
+  return {{(U32)__builtin_shufflevector(front, back, 0, 4, 1, 5),
+           (U32)__builtin_shufflevector(front, back, 2, 6, 3, 7)}};
 #else
-  return {(U32)__builtin_shufflevector(front, back, 0, 2),
-          (U32)__builtin_shufflevector(front, back, 1, 3)};
+  return {{(U32)__builtin_shufflevector(front, back, 0, 2),
+           (U32)__builtin_shufflevector(front, back, 1, 3)}};
 #endif
 }
 
@@ -60,44 +60,52 @@ U64 first_quads(uint32_t first) {
   return quads;
 }
 
+/// Those of x whose decision in `keep` is not 0, scaled.
 template <typename T>
-void dropout(const DropoutArgs& a, const T* x, T* y, uint8_t* mask, int64_t n) {
+Pair select(Pair x, const U32 (&keep)[2], float scale) {
+  const Pair decisions = arranged<T>({(F32)keep[0], (F32)keep[1]});
+  Pair y;
+  for (int h = 0; h < 2; ++h) y.v[h] = (U32)decisions.v[h] != 0 ? x.v[h] * scale : F32{};
+  return y;
+}
+
+template <typename T>
+void dropout(const DropoutArgs& args, const T* x, T* y, uint8_t* mask, int64_t n) {
+  const DropoutArgs a = args;
   U64 quads = first_quads(a.first_quad);
-  const auto kept = [&](U32 random) { return (U32)(random >= a.threshold) & 1; };
-  const auto apply = [&](F32 v, U32 keep) { return keep != 0 ? v * a.scale : F32{}; };
-  const auto bytes = [](U32 keep) { return __builtin_convertvector(keep, U8); };
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes, quads += kQuads) {
+  for (int64_t i = 0; i < n; i += kPair, quads += kQuads) {
     const Random random = philox(quads, a);
-    const U32 first = kept(random.first), second = kept(random.second);
-    store(y + i, apply(load(x + i), first));
-    store(y + i + kLanes, apply(load(x + i + kLanes), second));
-    store_raw(mask + i, bytes(first));
-    store_raw(mask + i + kLanes, bytes(second));
-  }
-  if (i == n) return;
-  const Random random = philox(quads, a);
-  const U32 both[2] = {random.first, random.second};
-  for (const U32 words : both) {
-    const int64_t left = n - i < kLanes ? n - i : kLanes;
-    const U32 keep = kept(words);
-    store_part(y + i, apply(load_part(x + i, left), keep), left);
-    for (int64_t l = 0; l < left; ++l) mask[i + l] = static_cast<uint8_t>(keep[l]);
-    i += left;
+    U32 keep[2];
+    uint8_t bytes[kPair];
+    for (int h = 0; h < 2; ++h) {
+      keep[h] = (U32)(random.v[h] >= a.threshold) & 1;
+      store_raw(bytes + h * kLanes, __builtin_convertvector(keep[h], U8));
+    }
+    if (const int64_t left = n - i; left >= kPair) {
+      store_pair(y + i, select<T>(load_pair(x + i), keep, a.scale));
+      __builtin_memcpy(mask + i, bytes, kPair);
+    } else {
+      store_part(y + i, select<T>(load_part(x + i, left), keep, a.scale), left);
+      __builtin_memcpy(mask + i, bytes, left);
+    }
   }
 }
 
 template <typename T>
 void dropout_grad(const T* dy, const uint8_t* mask, float scale, T* dx, int64_t n) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const I32 keep = __builtin_convertvector(load_raw<U8>(mask + i), I32);
-    store(dx + i, keep != 0 ? load(dy + i) * scale : F32{});
-  }
-  if (const int64_t left = n - i; left > 0) {
-    I32 keep{};
-    for (int64_t l = 0; l < left; ++l) keep[l] = mask[i + l];
-    store_part(dx + i, keep != 0 ? load_part(dy + i, left) * scale : F32{}, left);
+  for (int64_t i = 0; i < n; i += kPair) {
+    const int64_t left = n - i;
+    uint8_t bytes[kPair] = {};
+    __builtin_memcpy(bytes, mask + i, left < kPair ? left : kPair);
+    U32 keep[2];
+    for (int h = 0; h < 2; ++h) {
+      keep[h] = __builtin_convertvector(load_raw<U8>(bytes + h * kLanes), U32);
+    }
+    if (left >= kPair) {
+      store_pair(dx + i, select<T>(load_pair(dy + i), keep, scale));
+    } else {
+      store_part(dx + i, select<T>(load_part(dy + i, left), keep, scale), left);
+    }
   }
 }
 

@@ -1,26 +1,26 @@
 // The passes of batch normalisation over panels (loops.h). A panel's lanes are taken in columns of
-// K vectors, whose per-lane arguments and sums stay in registers while the loop runs down the rows.
-// Arguments are copied to local variables that a store to memory cannot change, for the same
-// reason.
+// K pairs of vectors, whose per-lane arguments and sums stay in registers while the loop runs down
+// the rows. Arguments are copied to local variables, which a store to memory cannot change, for the
+// same reason.
 #include "kernels/cpu/simd/tables.h"
 #include "kernels/cpu/simd/vec.h"
 
 namespace crossbow::simd::CROSSBOW_ISA {
 namespace {
 
-/// K whole vectors, or (K is 1) the first `count` lanes of one.
+/// K whole pairs of vectors, or (K is 1) the first `count` lanes of one.
 template <int K, bool Part>
 struct Column {
   int64_t first;  // lane
   int64_t count;
 
   template <typename T>
-  F32 load(const T* row, int k) const {
-    return Part ? load_part(row, count) : CROSSBOW_ISA::load(row + k * kLanes);
+  Pair load(const T* row, int k) const {
+    return Part ? load_part(row, count) : load_pair(row + k * kPair);
   }
   template <typename T>
-  void store(T* row, int k, F32 v) const {
-    Part ? store_part(row, v, count) : CROSSBOW_ISA::store(row + k * kLanes, v);
+  void store(T* row, int k, Pair v) const {
+    Part ? store_part(row, v, count) : store_pair(row + k * kPair, v);
   }
 };
 
@@ -29,71 +29,69 @@ template <typename F>
 void for_columns(const Panel& panel, F f) {
   int64_t first = 0;
   const auto left = [&] { return panel.lanes - first; };
-  for (; left() >= 4 * kLanes; first += 4 * kLanes) f(Column<4, false>{first, 4 * kLanes});
-  for (; left() >= 2 * kLanes; first += 2 * kLanes) f(Column<2, false>{first, 2 * kLanes});
-  for (; left() >= kLanes; first += kLanes) f(Column<1, false>{first, kLanes});
+  for (; left() >= 2 * kPair; first += 2 * kPair) f(Column<2, false>{first, 2 * kPair});
+  for (; left() >= kPair; first += kPair) f(Column<1, false>{first, kPair});
   if (left() > 0) f(Column<1, true>{first, left()});
 }
 
-/// K vectors of per-lane arguments or sums.
-template <int K>
+/// Per-lane arguments, arranged like elements stored as T.
+template <typename T, int K>
 struct Lanes {
-  F32 v[K];
+  Pair at[K];
 
-  Lanes() : v{} {}
   template <bool Part>
   Lanes(const Column<K, Part>& column, const float* from) {
-    for (int k = 0; k < K; ++k) v[k] = column.load(from + column.first, k);
+    for (int k = 0; k < K; ++k) at[k] = arranged<T>(column.load(from + column.first, k));
   }
 };
 
 /// Two sums a lane. f32 takes some 64 terms, then they move on to double.
-template <int K>
+template <typename T, int K>
 struct Sums {
-  static constexpr int kRows = 4 / K;            // in flight, to hide the additions' latency
+  static constexpr int kRows = 2 / K;            // in flight, to hide the additions' latency
   static constexpr int64_t kFlush = 64 * kRows;  // rows
-  F32 first[kRows][K] = {}, second[kRows][K] = {};
+  Pair first[kRows][K] = {}, second[kRows][K] = {};
 
   template <bool Part>
   void flush(const Column<K, Part>& column, double* sums) {
     for (int k = 0; k < K; ++k) {
-      F32 a{}, b{};
-      for (int r = 0; r < kRows; ++r) {
-        a += first[r][k];
-        b += second[r][k];
-        first[r][k] = second[r][k] = F32{};
-      }
-      add(a, sums + column.first + k * kLanes, column.count);
-      add(b, sums + column.first + k * kLanes + kMaxLanes, column.count);
+      const int64_t lane = column.first + k * kPair, left = column.count - k * kPair;
+      add(first, k, sums + lane, left);
+      add(second, k, sums + kMaxLanes + lane, left);
     }
   }
 
-  static void add(F32 v, double* to, int64_t count) {
-    float values[kLanes];
-    store(values, v);
-    for (int64_t l = 0; l < (count < kLanes ? count : kLanes); ++l) to[l] += values[l];
+  static void add(Pair (&rows)[kRows][K], int k, double* to, int64_t count) {
+    Pair total = rows[0][k];
+    rows[0][k] = Pair{};
+    for (int r = 1; r < kRows; ++r) {
+      for (int h = 0; h < 2; ++h) total.v[h] += rows[r][k].v[h];
+      rows[r][k] = Pair{};
+    }
+    float values[kPair];
+    store_pair(values, in_order<T>(total));
+    for (int64_t l = 0; l < (count < kPair ? count : kPair); ++l) to[l] += values[l];
   }
 };
 
 /// Runs `row(sums, offset, r)` over the panel's rows, where r says which of the sums' rows to use.
-template <int K, bool Part, typename F>
+template <typename T, int K, bool Part, typename F>
 void sum_rows(const Panel panel, const Column<K, Part> column, double* sums, F row) {
-  Sums<K> partial;
+  constexpr int kRows = Sums<T, K>::kRows;
+  constexpr int64_t kFlush = Sums<T, K>::kFlush;
+  Sums<T, K> partial;
   int64_t pending = 0;
   for (int64_t n = 0; n < panel.batch; ++n) {
-    for (int64_t begin = 0; begin < panel.rows; begin += Sums<K>::kFlush) {
-      const int64_t left = panel.rows - begin;
-      const int64_t rows = left < Sums<K>::kFlush ? left : Sums<K>::kFlush;
+    for (int64_t begin = 0; begin < panel.rows; begin += kFlush) {
+      const int64_t rows = panel.rows - begin < kFlush ? panel.rows - begin : kFlush;
       int64_t offset = n * panel.batch_stride + begin * panel.row_stride + column.first;
       int64_t i = 0;
-      for (; i + Sums<K>::kRows <= rows; i += Sums<K>::kRows) {
-        for (int r = 0; r < Sums<K>::kRows; ++r, offset += panel.row_stride) {
-          row(partial, offset, r);
-        }
+      for (; i + kRows <= rows; i += kRows) {
+        for (int r = 0; r < kRows; ++r, offset += panel.row_stride) row(partial, offset, r);
       }
       for (; i < rows; ++i, offset += panel.row_stride) row(partial, offset, 0);
       pending += rows;
-      if (pending < Sums<K>::kFlush) continue;
+      if (pending < kFlush) continue;
       partial.flush(column, sums);
       pending = 0;
     }
@@ -114,27 +112,50 @@ void each_row(const Panel panel, const Column<K, Part> column, F row) {
 template <typename T>
 void moments(const Panel& panel, const T* x, const float* origin, double* sums) {
   for_columns(panel, [&]<int K, bool Part>(const Column<K, Part> column) {
-    const Lanes<K> o(column, origin);
-    sum_rows(panel, column, sums, [&](Sums<K>& s, int64_t offset, int r) {
+    const Lanes<T, K> from(column, origin);
+    sum_rows<T>(panel, column, sums, [&](Sums<T, K>& s, int64_t offset, int r) {
       for (int k = 0; k < K; ++k) {
-        const F32 d = column.load(x + offset, k) - o.v[k];
-        s.first[r][k] += d;
-        s.second[r][k] += d * d;
+        const Pair v = column.load(x + offset, k);
+        for (int h = 0; h < 2; ++h) {
+          const F32 d = v.v[h] - from.at[k].v[h];
+          s.first[r][k].v[h] += d;
+          s.second[r][k].v[h] += d * d;
+        }
       }
     });
   });
 }
 
+/// (x − mean)·factor + offset as x·factor + shift.
+template <typename T, int K>
+struct Normal {
+  Lanes<T, K> factor, shift;
+
+  template <bool Part, typename Args>
+  Normal(const Column<K, Part>& column, const Args& a)
+      : factor(column, a.factor), shift(column, a.offset) {
+    const Lanes<T, K> mean(column, a.mean);
+    for (int k = 0; k < K; ++k) {
+      for (int h = 0; h < 2; ++h) shift.at[k].v[h] -= mean.at[k].v[h] * factor.at[k].v[h];
+    }
+  }
+  F32 operator()(int k, int h, F32 x) const { return x * factor.at[k].v[h] + shift.at[k].v[h]; }
+};
+
 template <bool residual, bool rectify, typename T>
 void normalise_as(const Panel& panel, const NormaliseArgs<T>& args) {
   for_columns(panel, [&]<int K, bool Part>(const Column<K, Part> column) {
     const auto a = args;
-    const Lanes<K> mean(column, a.mean), factor(column, a.factor), shift(column, a.offset);
+    const Normal<T, K> normal(column, a);
     each_row(panel, column, [&](int64_t offset) {
       for (int k = 0; k < K; ++k) {
-        F32 y = (column.load(a.x + offset, k) - mean.v[k]) * factor.v[k] + shift.v[k];
-        if constexpr (residual) y += column.load(a.residual + offset, k);
-        column.store(a.y + offset, k, rectify ? relu(y) : y);
+        Pair v = column.load(a.x + offset, k), added{};
+        if constexpr (residual) added = column.load(a.residual + offset, k);
+        for (int h = 0; h < 2; ++h) {
+          const F32 y = normal(k, h, v.v[h]) + added.v[h];
+          v.v[h] = rectify ? relu(y) : y;
+        }
+        column.store(a.y + offset, k, v);
       }
     });
   });
@@ -148,27 +169,37 @@ void normalise(const Panel& panel, const NormaliseArgs<T>& a) {
   f(panel, a);
 }
 
-/// dy where the ReLU let it through; `centred` is x − mean.
-template <Mask mask, typename Column, typename T>
-F32 masked(const Column& column, const NormaliseGradArgs<T>& a, int64_t offset, int k, F32 centred,
-           F32 factor, F32 shift) {
-  const F32 dy = column.load(a.dy + offset, k);
-  if constexpr (mask == Mask::input) return centred * factor + shift > 0 ? dy : F32{};
-  if constexpr (mask == Mask::output) return column.load(a.y + offset, k) > 0 ? dy : F32{};
-  return dy;
-}
+/// Of row `offset`, pair k: x, and dy where the ReLU let it through.
+struct Masked {
+  Pair x, dy;
+
+  template <Mask mask, typename T, int K, bool Part>
+  static Masked load(const Column<K, Part>& column, const NormaliseGradArgs<T>& a,
+                     const Normal<T, K>& normal, int64_t offset, int k) {
+    Masked m{column.load(a.x + offset, k), column.load(a.dy + offset, k)};
+    Pair y = m.x;
+    if constexpr (mask == Mask::output) y = column.load(a.y + offset, k);
+    for (int h = 0; h < 2; ++h) {
+      if constexpr (mask == Mask::input) y.v[h] = normal(k, h, m.x.v[h]);
+      if constexpr (mask != Mask::none) m.dy.v[h] = y.v[h] > 0 ? m.dy.v[h] : F32{};
+    }
+    return m;
+  }
+};
 
 template <Mask mask, typename T>
 void grad_sums(const Panel& panel, const NormaliseGradArgs<T>& args, double* sums) {
   for_columns(panel, [&]<int K, bool Part>(const Column<K, Part> column) {
     const auto a = args;
-    const Lanes<K> mean(column, a.mean), factor(column, a.factor), shift(column, a.offset);
-    sum_rows(panel, column, sums, [&](Sums<K>& s, int64_t offset, int r) {
+    const Normal<T, K> normal(column, a);
+    const Lanes<T, K> mean(column, a.mean);
+    sum_rows<T>(panel, column, sums, [&](Sums<T, K>& s, int64_t offset, int r) {
       for (int k = 0; k < K; ++k) {
-        const F32 centred = column.load(a.x + offset, k) - mean.v[k];
-        const F32 dy = masked<mask>(column, a, offset, k, centred, factor.v[k], shift.v[k]);
-        s.first[r][k] += dy;
-        s.second[r][k] += dy * centred;
+        const Masked m = Masked::load<mask>(column, a, normal, offset, k);
+        for (int h = 0; h < 2; ++h) {
+          s.first[r][k].v[h] += m.dy.v[h];
+          s.second[r][k].v[h] += m.dy.v[h] * (m.x.v[h] - mean.at[k].v[h]);
+        }
       }
     });
   });
@@ -178,15 +209,22 @@ template <Mask mask, bool residual, typename T>
 void grad(const Panel& panel, const NormaliseGradArgs<T>& args) {
   for_columns(panel, [&]<int K, bool Part>(const Column<K, Part> column) {
     const auto a = args;
-    const Lanes<K> mean(column, a.mean), factor(column, a.factor), shift(column, a.offset);
-    const Lanes<K> slope(column, a.slope), constant(column, a.constant);
+    const Normal<T, K> normal(column, a);
+    const Lanes<T, K> mean(column, a.mean), slope(column, a.slope);
+    Lanes<T, K> constant(column, a.constant);
+    for (int k = 0; k < K; ++k) {
+      for (int h = 0; h < 2; ++h) constant.at[k].v[h] -= slope.at[k].v[h] * mean.at[k].v[h];
+    }
     each_row(panel, column, [&](int64_t offset) {
       for (int k = 0; k < K; ++k) {
-        const F32 centred = column.load(a.x + offset, k) - mean.v[k];
-        const F32 dy = masked<mask>(column, a, offset, k, centred, factor.v[k], shift.v[k]);
-        if constexpr (residual) column.store(a.dresidual + offset, k, dy);
-        const F32 rest = centred * slope.v[k] + constant.v[k];
-        column.store(a.dx + offset, k, dy * factor.v[k] + rest);
+        const Masked m = Masked::load<mask>(column, a, normal, offset, k);
+        if constexpr (residual) column.store(a.dresidual + offset, k, m.dy);
+        Pair dx;
+        for (int h = 0; h < 2; ++h) {
+          const F32 rest = m.x.v[h] * slope.at[k].v[h] + constant.at[k].v[h];
+          dx.v[h] = m.dy.v[h] * normal.factor.at[k].v[h] + rest;
+        }
+        column.store(a.dx + offset, k, dx);
       }
     });
   });

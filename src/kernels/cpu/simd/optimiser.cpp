@@ -8,25 +8,27 @@ namespace {
 void sgd_step(const SgdArgs& args, float* w, const float* g, float* v, int64_t n) {
   const float scale = args.gradient_scale, decay = args.weight_decay, momentum = args.momentum;
   const auto step = [&](int64_t i, auto load, auto store) {
-    const F32 weight = load(w + i);
-    const F32 d = scale * load(g + i) + decay * weight;
-    F32 direction = d;
-    if (v) {
-      const F32 velocity = momentum * load(v + i) + d;
-      store(v + i, velocity);
-      direction = args.nesterov ? d + momentum * velocity : velocity;
+    const Pair weight = load(w + i), gradient = load(g + i);
+    Pair velocity{}, result;
+    if (v) velocity = load(v + i);
+    for (int h = 0; h < 2; ++h) {
+      const F32 d = scale * gradient.v[h] + decay * weight.v[h];
+      velocity.v[h] = momentum * velocity.v[h] + d;
+      const F32 direction = args.nesterov ? d + momentum * velocity.v[h] : velocity.v[h];
+      result.v[h] = weight.v[h] - args.lr * direction;
     }
-    store(w + i, weight - args.lr * direction);
+    if (v) store(v + i, velocity);
+    store(w + i, result);
   };
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  for (; i + kPair <= n; i += kPair) {
     step(
-        i, [](const float* p) { return load(p); }, [](float* p, F32 x) { store(p, x); });
+        i, [](const float* p) { return load_pair(p); }, [](float* p, Pair x) { store_pair(p, x); });
   }
   if (const int64_t left = n - i; left > 0) {
     step(
         i, [=](const float* p) { return load_part(p, left); },
-        [=](float* p, F32 x) { store_part(p, x, left); });
+        [=](float* p, Pair x) { store_part(p, x, left); });
   }
 }
 

@@ -25,7 +25,6 @@ typedef float F32 __attribute__((vector_size(4 * kLanes)));
 typedef int32_t I32 __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t U32 __attribute__((vector_size(4 * kLanes)));
 typedef uint64_t U64 __attribute__((vector_size(4 * kLanes)));
-typedef uint16_t U16 __attribute__((vector_size(2 * kLanes)));
 typedef uint8_t U8 __attribute__((vector_size(kLanes)));
 
 /// V at any address.
@@ -44,90 +43,102 @@ inline F32 broadcast(float x) {
   return x - F32{};
 }
 
-// Conversions between 16 and 32 bits as instructions: compilers make poor code of the general form.
-// With all lanes chosen, maskz_ costs nothing; GCC 12 warns about the plain intrinsics (its bug
-// 105593).
-inline U32 widen(U16 v) {
+/// Two vectors, the unit in which activations are read and written. Neighbouring floats lie side by
+/// side in them; of bf16, which come as the halves of 32 bits, first[l] and second[l] are
+/// neighbours, since taking the halves apart is cheaper than moving them to where they would
+/// belong.
+struct Pair {
+  F32 v[2];
+};
+inline constexpr int kPair = 2 * kLanes;
+
+/// The elements 0, 2, 4… and 1, 3, 5… of a pair of neighbouring floats.
+inline Pair split(Pair p) {
+  const auto [a, b] = p.v;
 #if defined(__AVX512F__)
-  return (U32)_mm512_maskz_cvtepu16_epi32(0xFFFF, (__m256i)v);
+  return {__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+          __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
 #elif defined(__AVX2__)
-  return (U32)_mm256_cvtepu16_epi32((__m128i)v);
+  return {__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
+          __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
 #else
-  return __builtin_convertvector(v, U32);
+  return {__builtin_shufflevector(a, b, 0, 2, 4, 6), __builtin_shufflevector(a, b, 1, 3, 5, 7)};
 #endif
 }
-/// The lower halves.
-inline U16 truncate(U32 v) {
+/// Undoes split.
+inline Pair join(Pair p) {
+  const auto [a, b] = p.v;
 #if defined(__AVX512F__)
-  return (U16)_mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)v);
+  return {
+      __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+      __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
+#elif defined(__AVX2__)
+  return {__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11),
+          __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
 #else
-  return __builtin_convertvector(v, U16);
+  return {__builtin_shufflevector(a, b, 0, 4, 1, 5), __builtin_shufflevector(a, b, 2, 6, 3, 7)};
 #endif
 }
 
-inline F32 from_bf16(U16 v) {
-  return (F32)(widen(v) << 16);
-}
-/// Rounds to nearest, ties to even. A NaN that arithmetic made stays one.
-inline U16 to_bf16(F32 v) {
-#if defined(__AVX512BF16__)
-  return (U16)_mm512_cvtneps_pbh((__m512)v);
-#else
+/// Rounds to bf16, nearest, ties to even, in the upper half. A NaN that arithmetic made stays one.
+inline U32 rounded(F32 v) {
   const U32 u = (U32)v;
-  return truncate((u + 0x7FFF + ((u >> 16) & 1)) >> 16);
-#endif
+  return u + 0x7FFF + ((u >> 16) & 1);
 }
 
 inline F32 load(const float* p) {
   return load_raw<F32>(p);
 }
-inline F32 load(const Bf16* p) {
-  return from_bf16(load_raw<U16>(p));
-}
 inline void store(float* p, F32 v) {
   store_raw(p, v);
 }
-inline void store(Bf16* p, F32 v) {
-  store_raw(p, to_bf16(v));
-}
 
-// The first `count` < kLanes elements; the others are zero, or not written.
-#if defined(__AVX512F__)
-inline __mmask16 first(int64_t count) {
-  return static_cast<__mmask16>((1u << count) - 1);
+inline Pair load_pair(const float* p) {
+  return {load(p), load(p + kLanes)};
 }
-inline F32 load_part(const float* p, int64_t count) {
-  return (F32)_mm512_maskz_loadu_ps(first(count), p);
+inline Pair load_pair(const Bf16* p) {
+  const U32 u = load_raw<U32>(p);
+  return {(F32)(u << 16), (F32)(u & 0xFFFF0000)};
 }
-inline F32 load_part(const Bf16* p, int64_t count) {
-  return from_bf16((U16)_mm256_maskz_loadu_epi16(first(count), p));
+inline void store_pair(float* p, Pair v) {
+  store(p, v.v[0]);
+  store(p + kLanes, v.v[1]);
 }
-inline void store_part(float* p, F32 v, int64_t count) {
-  _mm512_mask_storeu_ps(p, first(count), (__m512)v);
-}
-inline void store_part(Bf16* p, F32 v, int64_t count) {
-  _mm256_mask_storeu_epi16(p, first(count), (__m256i)to_bf16(v));
-}
+inline void store_pair(Bf16* p, Pair v) {
+#if defined(__AVX512BF16__)
+  // One after the other, so they must still be interleaved.
+  const auto halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)v.v[1], (__m512)v.v[0]);
+  const U32 kOrder = {0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005,
+                      0x160006, 0x170007, 0x180008, 0x190009, 0x1A000A, 0x1B000B,
+                      0x1C000C, 0x1D000D, 0x1E000E, 0x1F000F};
+  store_raw(p, (U32)_mm512_permutexvar_epi16((__m512i)kOrder, halves));
 #else
-template <typename T>
-inline F32 load_part(const T* p, int64_t count) {
-  T part[kLanes] = {};
-  for (int64_t i = 0; i < count; ++i) part[i] = p[i];
-  return load(part);
-}
-template <typename T>
-inline void store_part(T* p, F32 v, int64_t count) {
-  T part[kLanes];
-  store(part, v);
-  for (int64_t i = 0; i < count; ++i) p[i] = part[i];
-}
+  store_raw(p, (rounded(v.v[0]) >> 16) | (rounded(v.v[1]) & 0xFFFF0000));
 #endif
+}
 
-/// v with zeros behind its first `count` elements.
-inline F32 first_lanes(F32 v, int64_t count) {
-  float part[kLanes];
-  store(part, v);
-  return load_part(part, count);
+/// Two vectors of neighbours as load_pair(const T*) would have put them, and back.
+template <typename T>
+inline Pair arranged(Pair neighbours) {
+  return sizeof(T) == sizeof(float) ? neighbours : split(neighbours);
+}
+template <typename T>
+inline Pair in_order(Pair arranged) {
+  return sizeof(T) == sizeof(float) ? arranged : join(arranged);
+}
+
+/// The first `count` elements, where `count` may be less than a pair; the others are zero.
+template <typename T>
+inline Pair load_part(const T* p, int64_t count) {
+  T part[kPair] = {};
+  for (int64_t i = 0; i < count; ++i) part[i] = p[i];
+  return load_pair(part);
+}
+template <typename T>
+inline void store_part(T* p, Pair v, int64_t count) {
+  T part[kPair];
+  store_pair(part, v);
+  for (int64_t i = 0; i < count; ++i) p[i] = part[i];
 }
 
 /// The larger one; b if either is NaN, as the instruction has it.
@@ -164,12 +175,13 @@ inline float max(F32 v) {
 /// y = f(xs…) for n elements.
 template <typename F, typename T, typename... X>
 inline void map(int64_t n, F f, T* y, const X*... x) {
+  const auto both = [&](auto... pairs) { return Pair{f(pairs.v[0]...), f(pairs.v[1]...)}; };
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(y + i, f(load(x + i)...));
-  if (i < n) store_part(y + i, f(load_part(x + i, n - i)...), n - i);
+  for (; i + kPair <= n; i += kPair) store_pair(y + i, both(load_pair(x + i)...));
+  if (i < n) store_part(y + i, both(load_part(x + i, n - i)...), n - i);
 }
 
-/// Σ f(xs…) over n elements. Sums of 512 elements are f32, their sum is double: the error does not
+/// Σ f(xs…) over n floats. Sums of 512 elements are f32, their sum is double: the error does not
 /// grow with n.
 template <typename F, typename... X>
 inline double reduce(int64_t n, F f, const X*... x) {
@@ -179,13 +191,13 @@ inline double reduce(int64_t n, F f, const X*... x) {
     const int64_t end = begin + kChunk < n ? begin + kChunk : n;
     F32 even{}, odd{};
     int64_t i = begin;
-    for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
+    for (; i + kPair <= end; i += kPair) {
       even += f(load(x + i)...);
       odd += f(load(x + i + kLanes)...);
     }
-    for (; i + kLanes <= end; i += kLanes) even += f(load(x + i)...);
-    if (i < end) odd += first_lanes(f(load_part(x + i, end - i)...), end - i);
-    total += sum(even + odd);
+    float rest[kPair] = {};
+    if (i < end) map(end - i, f, rest, x + i...);
+    total += sum(even + odd + load(rest) + load(rest + kLanes));
   }
   return total;
 }
