@@ -14,7 +14,7 @@ const RegisterModel kLogistic({
     .summary = "logistic regression: one fully connected layer",
     .default_image = {1, 28, 28},
     .default_classes = 10,
-    .recipe = {.data = "digits", .epochs = 5, .lr = 0.005},
+    .recipe = {.data = "digits", .epochs = 10, .lr = 0.01, .lr_schedule = "cosine"},
     .logits = logits,
 });
 

@@ -44,7 +44,7 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
   return dense(x, Dense{.outputs = spec.classes}, fmt::format("fc{}", layers + 1));
 }
 
-const Recipe kRecipe{.data = "digits", .epochs = 10, .lr = 0.01};
+const Recipe kRecipe{.data = "digits", .epochs = 10, .lr = 0.01, .lr_schedule = "cosine"};
 
 const RegisterModel kMlp({
     .name = "mlp",
