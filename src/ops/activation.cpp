@@ -35,7 +35,7 @@ std::vector<Case> cases() {
   };
   return {{"images", of({2, 5, 4, 3}, 2)},
           {"rows", of({3, 17}, 4)},
-          {"saturated", of({2, 16}, 30)},
+          {"saturated", of({4, 64}, 30)},
           {"many", of({4, 32, 16, 16}, 2), /*small=*/false}};
 }
 

@@ -19,7 +19,9 @@ Shape pooled_shape(const Node& node, std::span<const TensorType> in) {
   if (a.padding >= a.kernel_h || a.padding >= a.kernel_w) {
     fail("padding {} must be smaller than the kernel {}x{}", a.padding, a.kernel_h, a.kernel_w);
   }
-  if (a.kernel_h > x[2] + 2 * a.padding || a.kernel_w > x[3] + 2 * a.padding) {
+  // Rounding up lets the one window of a small image stick out of it.
+  const int64_t reach = 2 * a.padding + (a.ceil_mode ? a.stride - 1 : 0);
+  if (a.kernel_h > x[2] + reach || a.kernel_w > x[3] + reach) {
     fail("the pooling kernel {}x{} is larger than x {} with padding {}", a.kernel_h, a.kernel_w,
          x.str(), a.padding);
   }
@@ -86,6 +88,7 @@ std::vector<Sample> samples() {
       {"3x3 stride 2, ceil", {2, 3, 8, 8}, 3, 3, 2, 0, kCeil},
       {"3x3 stride 2, padded, ceil", {1, 4, 8, 7}, 3, 3, 2, 1, kCeil},
       {"2x2 stride 3, ceil drops a window in the padding", {1, 3, 5, 5}, 2, 2, 3, 1, kCeil},
+      {"3x3 stride 2, ceil, larger than the image", {2, 3, 2, 5}, 3, 3, 2, 0, kCeil},
       {"3x3 stride 1", {1, 4, 6, 5}, 3, 3, 1, 1, kFloor},
       {"7x7 stride 1", {1, 8, 8, 8}, 7, 7, 1, 0, kFloor},
       {"3x2 kernel", {2, 3, 6, 6}, 3, 2, 2, 0, kFloor},

@@ -60,12 +60,25 @@ class GraphRun {
     omp_set_num_threads(program_->threads());
     execution_.run(step_);
   }
+  void run_timed(std::span<double> seconds) {
+    omp_set_num_threads(program_->threads());
+    execution_.run_timed(step_, seconds);
+  }
   std::vector<double> values(const std::string& name) const { return execution_.values(name); }
   double scalar(const std::string& name) const { return execution_.scalar(name); }
 
   /// d(loss)/d(parameter), row-major.
   std::vector<double> gradient(const std::string& parameter) const {
     return read(parameter, replica_.gradients);
+  }
+  /// Those of all parameters, one after the other.
+  std::vector<double> gradients() const {
+    std::vector<double> all;
+    for (const std::string& name : trained_names()) {
+      const std::vector<double> one = gradient(name);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
   }
   /// A parameter or state, row-major.
   std::vector<double> get(const std::string& name) const { return read(name, buffer_of(name)); }
