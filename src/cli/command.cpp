@@ -28,7 +28,8 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
                                  : fmt::format("{} [{}]", entry.help, default_value);
     app.add_option_function<std::string>(
            "--" + name, [this, name](const std::string& text) { given_[name] = text; }, help)
-        ->type_name(std::string(entry.value));
+        ->type_name(std::string(entry.value))
+        ->take_last();
   }
 }
 

@@ -143,6 +143,7 @@ int run(const Flags& flags) {
   std::FILE* const out = flags.json ? stderr : stdout;
   const TrainResult result = train_and_report(flags, out);
   print_summary(out, result);
+  std::fflush(out);
   if (flags.json) print_json(to_json(result));
   if (!result.interrupted) return 0;
   fmt::print(stderr, "crossbow train: interrupted; go on with crossbow train --resume {}\n",

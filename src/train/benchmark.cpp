@@ -72,25 +72,21 @@ double step_rate(Learner& learner, Noise& noise, int64_t rows, double seconds) {
 
 std::vector<BenchmarkResult::OpTime> time_ops(Learner& learner, const Program& program,
                                               Noise& noise, double seconds) {
-  std::vector<double> op_seconds(program.ops().size());
-  double update_seconds = 0;
+  std::vector<double> op_seconds(program.ops().size() + 1);
   const auto start = Clock::now();
   int64_t steps = 0;
   while (steps < 2 || seconds_since(start) < seconds) {
-    learner.execution().run_timed(noise.next(), op_seconds);
-    const auto update = Clock::now();
-    learner.update(kLearningRate);
-    update_seconds += seconds_since(update);
+    learner.timed_step(noise.next(), kLearningRate, op_seconds);
     ++steps;
   }
-  const double sum = std::accumulate(op_seconds.begin(), op_seconds.end(), update_seconds);
+  const double sum = std::accumulate(op_seconds.begin(), op_seconds.end(), 0.0);
   std::vector<BenchmarkResult::OpTime> ops;
   const auto add = [&](const Program::Op& op, double s) {
     ops.push_back({op.name, op.kind, op.implementation, s / static_cast<double>(steps) * 1e3,
                    s / sum, op.flops});
   };
-  for (size_t i = 0; i < op_seconds.size(); ++i) add(program.ops()[i], op_seconds[i]);
-  add({"update", "sgd", ""}, update_seconds);
+  for (size_t i = 0; i < program.ops().size(); ++i) add(program.ops()[i], op_seconds[i]);
+  if (op_seconds.back() > 0) add({"update", "sgd", "sgd"}, op_seconds.back());
   return ops;
 }
 

@@ -24,7 +24,7 @@ struct BenchmarkResult {
   double flops_per_image = 0;  // forward and backward
   size_t arena_bytes = 0, arena_bytes_without_reuse = 0;
   int64_t parameters = 0;
-  std::vector<OpTime> ops;  // as they run; the last one is the optimiser's update
+  std::vector<OpTime> ops;  // as they run
 };
 
 /// Trains on noise for about `seconds` after a warm-up, then half as long again with a clock around

@@ -33,6 +33,7 @@ CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* ch
   compile.device = options.device;
   compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   compile.threads = static_cast<int>(*options.threads_per_learner);
+  compile.update = !options.clip_norm;
   compile.chooser = options.deterministic ? nullptr : chooser;
   return compile;
 }

@@ -123,6 +123,15 @@ std::string text_of(const std::optional<T>& value) {
   return value ? text_of(*value) : "auto";
 }
 
+template <typename T>
+bool is_set(const T&) {
+  return true;
+}
+template <typename T>
+bool is_set(const std::optional<T>& value) {
+  return value.has_value();
+}
+
 }  // namespace
 
 std::span<const OptionEntry> option_table() {
@@ -156,6 +165,10 @@ void set_option(TrainOptions& options, const OptionEntry& entry, std::string_vie
 
 std::string option_text(const TrainOptions& options, const OptionEntry& entry) {
   return std::visit([&](auto member) { return text_of(options.*member); }, entry.member);
+}
+
+bool option_is_set(const TrainOptions& options, const OptionEntry& entry) {
+  return std::visit([&](auto member) { return is_set(options.*member); }, entry.member);
 }
 
 }  // namespace crossbow

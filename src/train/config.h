@@ -41,6 +41,9 @@ void set_option(TrainOptions& options, const OptionEntry& entry, std::string_vie
 /// As set_option reads it; "auto" if unset.
 std::string option_text(const TrainOptions& options, const OptionEntry& entry);
 
+/// False for an optional one that is unset.
+bool option_is_set(const TrainOptions& options, const OptionEntry& entry);
+
 /// Sets what a TOML text says; `source` names it in errors. Throws UsageError for text that is not
 /// TOML, an unknown key (naming the nearest) or a value of the wrong kind. Never reads a file.
 void apply_config(TrainOptions& options, std::string_view toml, std::string_view source);

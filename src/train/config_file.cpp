@@ -83,8 +83,8 @@ void apply_config_file(TrainOptions& options, const std::string& path) {
 std::string to_config(const TrainOptions& options) {
   std::string text;
   for (const OptionEntry& entry : option_table()) {
+    if (!option_is_set(options, entry)) continue;
     std::string value = option_text(options, entry);
-    if (value == "auto") continue;
     if (is_string(entry)) value = quoted(value);
     if (is_list(entry)) value = '[' + value + ']';
     text += fmt::format("{} = {}\n", entry.name, value);

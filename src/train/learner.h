@@ -20,14 +20,14 @@ class Learner {
 
   /// Forward, backward and update; `step.inputs` holds `rows` or `last_rows` images and labels.
   /// Returns the batch's mean loss before the update. Allocates nothing.
-  float step(const Step& step, int64_t rows, double lr);
+  float step(Step step, int64_t rows, double lr);
+  /// As step, of whole rows, adding each op's seconds to `seconds`, which has one element more than
+  /// the program has ops: that of an update after them all.
+  void timed_step(Step step, double lr, std::span<double> seconds);
 
   Replica& replica() { return replica_; }
   const Replica& replica() const { return replica_; }
   const ParameterLayout& layout() const { return *layout_; }
-  const Execution& execution() const { return whole_.execution; }
-  /// The second half of a step.
-  void update(double lr) const { sgd_update(sgd_, lr, *layout_, *math_, replica_); }
 
  private:
   struct Bound {
@@ -37,9 +37,12 @@ class Learner {
     const float* loss;
   };
 
+  void update(double lr) const { sgd_update(sgd_, lr, *layout_, *math_, replica_); }
+
   std::shared_ptr<const ParameterLayout> layout_;
   const VectorMath* math_;
   Sgd sgd_;
+  bool programs_update_;  // else the update follows them: clipping needs the whole gradient first
   Replica replica_;
   int64_t rows_;
   Bound whole_;

@@ -5,10 +5,14 @@
 
 namespace crossbow {
 
+SgdStep sgd_step(const Sgd& sgd, double lr) {
+  return {lr, sgd.momentum, sgd.weight_decay, sgd.nesterov};
+}
+
 void sgd_update(const Sgd& sgd, double lr, const ParameterLayout& layout, const VectorMath& math,
                 const Replica& replica) {
   const int64_t n = layout.parameter_elements;
-  SgdStep step{lr, sgd.momentum, sgd.weight_decay, sgd.nesterov};
+  SgdStep step = sgd_step(sgd, lr);
   if (sgd.clip_norm > 0) {
     const double norm = std::sqrt(math.squared_norm(replica.gradients.data(), n));
     step.gradient_scale = std::min(1.0, sgd.clip_norm / (norm + 1e-6));

@@ -35,8 +35,9 @@ MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes, int64_t every)
     : path_(path), every_(every) {
   file_.reset(std::fopen(path.c_str(), "a"));
   if (!file_) fail("cannot write {} ({})", path.string(), std::strerror(errno));
-  bytes_ = std::min(keep_bytes, static_cast<int64_t>(fs::file_size(path)));
-  fs::resize_file(path, static_cast<uintmax_t>(bytes_));
+  std::error_code error;
+  bytes_ = std::min(keep_bytes, static_cast<int64_t>(fs::file_size(path, error)));
+  fs::resize_file(path, static_cast<uintmax_t>(bytes_), error);
 }
 
 void MetricsLog::step(int64_t step, int64_t samples, float loss, int64_t rows, double lr) {

@@ -1,0 +1,264 @@
+// The built program as a script sees it: exit codes, what goes to which stream, keys of the JSON.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using nlohmann::json;
+using testing::TinyData;
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  /// Runs `crossbow ARGUMENTS` in an empty folder, where it also finds its caches.
+  Outcome crossbow(const std::string& arguments) {
+    const std::string command = "cd " + folder() +
+                                " && OMP_WAIT_POLICY=passive " CROSSBOW_BINARY " " + arguments +
+                                " >out 2>err";
+    Outcome outcome;
+    const int status = std::system(command.c_str());
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome.out = text_of(work_.path() / "out");
+    outcome.err = text_of(work_.path() / "err");
+    return outcome;
+  }
+  std::string folder() const { return work_.path().string(); }
+  /// A run of a few steps; of an option given twice, the last counts.
+  std::string tiny(const std::string& more = "") const {
+    return "train --model logistic --device ref --threads-per-learner 1 --epochs 2 --data " +
+           data_.spec() + ' ' + more;
+  }
+  void expect_usage_error(const std::string& arguments, const std::string& sentence) {
+    const Outcome o = crossbow(arguments);
+    EXPECT_EQ(o.code, 2) << arguments;
+    EXPECT_EQ(o.out, "") << arguments;
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, sentence, o.err);
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+  void expect_failure(const std::string& arguments, const std::string& sentence) {
+    const Outcome o = crossbow(arguments);
+    EXPECT_EQ(o.code, 1) << arguments;
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, sentence, o.err);
+  }
+
+  TinyData data_;
+  data::TemporaryFolder work_;
+};
+
+void expect_keys(const json& object, const std::set<std::string>& wanted) {
+  for (const std::string& name : wanted) EXPECT_TRUE(object.contains(name)) << name;
+}
+
+TEST_F(Cli, EveryCommandHelpsWithExamples) {
+  EXPECT_EQ(crossbow("--help").code, 0);
+  for (const char* command : {"train", "eval", "bench", "models", "data", "graph"}) {
+    const Outcome o = crossbow(std::string(command) + " --help");
+    EXPECT_EQ(o.code, 0);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, std::string("  crossbow ") + command, o.out);
+    EXPECT_EQ(o.err, "");
+  }
+}
+
+TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
+  expect_usage_error("trian", "did you mean 'train'");
+  expect_usage_error("train --bach 3", "did you mean '--batch'");
+  expect_usage_error("train --epochs", "see crossbow train --help");
+  expect_usage_error("train --epochs many", "--epochs: 'many' is not a whole number");
+  expect_usage_error("train surplus", "'surplus' is not understood");
+  expect_usage_error("train --model lenett", "lenet");
+  expect_usage_error("train --data digit", "digits");
+  expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
+  expect_usage_error("train --learners 4", "--learners 4: this version trains one learner");
+  expect_usage_error("train --sync sma", "--sync sma: this version trains one learner");
+  expect_usage_error("train --alpha 0.1", "--alpha: this version trains one learner");
+  expect_usage_error("train --momentum 0 --nesterov", "--nesterov needs");
+  expect_usage_error("eval", "see crossbow eval --help");
+  expect_usage_error("bench --seconds 0", "--seconds 0");
+  EXPECT_EQ(crossbow("").code, 2);
+}
+
+TEST_F(Cli, FailuresExitWith1) {
+  expect_failure("eval nowhere", "there is no run or checkpoint nowhere");
+  expect_failure("train --resume nowhere", "there is no run or checkpoint nowhere");
+  expect_failure("train --data mnist:nowhere", "nowhere");
+  expect_failure("train --config nowhere.toml", "cannot read the configuration file nowhere.toml");
+  expect_failure(tiny("--out /proc/run"), "choose another with --out");
+  expect_failure(tiny("--lr 1e38"), "the loss became");
+}
+
+TEST_F(Cli, TrainPrintsPlainLinesInAPipe) {
+  const Outcome o = crossbow(tiny());
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.err, "");
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "\nepoch 2/2: train loss ", o.out);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "crossbow eval runs/logistic-mnist-1\n", o.out);
+  EXPECT_EQ(o.out.find('\r'), o.out.npos);
+  EXPECT_EQ(o.out.find('\033'), o.out.npos);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "runs/logistic-mnist-2\n", crossbow(tiny()).out);
+}
+
+TEST_F(Cli, TrainJsonHasTheContractsKeys) {
+  const Outcome o =
+      crossbow(tiny("--model mlp:layers=1,width=9 --json --lr 1e-9 --target-accuracy 1"));
+  EXPECT_EQ(o.code, 0);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "epoch 1/2", o.err);
+  const json j = json::parse(o.out);
+  expect_keys(j, {"model",
+                  "data",
+                  "device",
+                  "sync",
+                  "batch",
+                  "learners",
+                  "threads_per_learner",
+                  "precision",
+                  "seed",
+                  "epochs",
+                  "seconds",
+                  "train_seconds",
+                  "images_per_second",
+                  "final_test_accuracy",
+                  "best_test_accuracy",
+                  "final_test_loss",
+                  "reached_target",
+                  "epochs_to_target",
+                  "seconds_to_target",
+                  "peak_rss_mb",
+                  "parameters",
+                  "history"});
+  EXPECT_EQ(j["parameters"], 64 * 9 + 9 + 9 * 10 + 10);
+  EXPECT_EQ(j["learners"], 1);
+  EXPECT_EQ(j["sync"], "none");
+  EXPECT_EQ(j["reached_target"], false);
+  EXPECT_TRUE(j["seconds_to_target"].is_null());
+  ASSERT_EQ(j["history"].size(), 2u);
+  expect_keys(j["history"][0],
+              {"epoch", "train_loss", "test_accuracy", "seconds", "images_per_second", "learners"});
+  EXPECT_EQ(j["final_test_accuracy"], j["history"][1]["test_accuracy"]);
+
+  const json reached = json::parse(crossbow(tiny("--json --target-accuracy 0.01")).out);
+  EXPECT_EQ(reached["reached_target"], true);
+  EXPECT_EQ(reached["epochs_to_target"], 1);
+  EXPECT_EQ(reached["seconds_to_target"], reached["train_seconds"]);
+}
+
+TEST_F(Cli, FlagsWinOverTheFile) {
+  std::ofstream(work_.path() / "run.toml") << "batch = 8\nlr = 0.5\nmomentum = 0\n";
+  const Outcome o = crossbow(tiny("--config run.toml --lr 0.25 --out a --json"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(json::parse(o.out)["batch"], 8);
+  const std::string resolved = text_of(work_.path() / "a" / "config.toml");
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "\nlr = 0.25\n", resolved);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "\nmomentum = 0\n", resolved);
+  // The resolved file makes the same run again.
+  const json again = json::parse(crossbow("train --config a/config.toml --out b --json").out);
+  EXPECT_EQ(again["history"][1]["train_loss"], json::parse(o.out)["history"][1]["train_loss"]);
+
+  std::ofstream(work_.path() / "run.toml") << "momentun = 0.9\n";
+  expect_usage_error(tiny("--config run.toml"),
+                     "run.toml:1: momentun: there is no such option; did you mean 'momentum'?");
+}
+
+TEST_F(Cli, ARunCanBeEvaluatedAndMadeLonger) {
+  const json trained = json::parse(crossbow(tiny("--out run --json")).out);
+  const Outcome evaluated = crossbow("eval run --json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_EQ(json::parse(evaluated.out)["test_accuracy"], trained["final_test_accuracy"]);
+  EXPECT_EQ(crossbow("eval run/checkpoint").code, 0);
+
+  expect_usage_error(tiny("--out run"), "holds a run already; go on with it by --resume run");
+  expect_usage_error("train --resume run --batch 8", "--batch 8: the run to resume has 16");
+  const Outcome longer = crossbow("train --resume run --epochs 3 --json");
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  EXPECT_EQ(json::parse(longer.out)["history"].size(), 3u);
+  std::ofstream(work_.path() / "run" / "checkpoint", std::ios::trunc) << "rubbish";
+  const Outcome fallen_back = crossbow("eval run");
+  EXPECT_EQ(fallen_back.code, 0);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "not a checkpoint of crossbow", fallen_back.err);
+}
+
+TEST_F(Cli, CtrlCSavesAndSaysHowToGoOn) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::string command = "cd " + folder() + " && exec " CROSSBOW_BINARY " " +
+                                tiny("--out run --epochs 1000000000") + " >out 2>err";
+    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  for (int i = 0; i < 600 && !std::filesystem::exists(work_.path() / "run" / "checkpoint"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "go on with crossbow train --resume run",
+                      text_of(work_.path() / "err"));
+  const Outcome resumed = crossbow("train --resume run --epochs 1");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;  // more epochs than that are done: nothing is left
+}
+
+TEST_F(Cli, BenchJsonHasTheContractsKeys) {
+  const Outcome o = crossbow("bench --model logistic --device ref --seconds 0.05 --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json j = json::parse(o.out);
+  expect_keys(j, {"model", "device", "batch", "learners", "threads_per_learner", "precision",
+                  "images_per_second", "step_ms", "flops_per_image", "gflops_per_second",
+                  "arena_mb", "arena_mb_without_reuse", "parameters", "ops"});
+  EXPECT_EQ(j["parameters"], 7850);
+  ASSERT_GE(j["ops"].size(), 3u);
+  double percent = 0;
+  for (const json& op : j["ops"]) {
+    expect_keys(op, {"name", "kind", "ms", "percent", "gflops_per_second"});
+    percent += op["percent"].get<double>();
+  }
+  EXPECT_NEAR(percent, 100, 1e-6);
+}
+
+TEST_F(Cli, ListsModelsAndData) {
+  const Outcome models = crossbow("models");
+  EXPECT_EQ(models.code, 0);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "1,111,946", models.out);
+  const Outcome one = crossbow("models resnet-32");
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "468,826", one.out);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "recipe", one.out);
+  EXPECT_EQ(crossbow("models resnet-33").code, 2);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cifar100", crossbow("data").out);
+  EXPECT_GE(json::parse(crossbow("data --json").out)["data"].size(), 5u);
+  EXPECT_GE(json::parse(crossbow("models --json").out)["models"].size(), 9u);
+}
+
+TEST_F(Cli, GraphShowsShapesAndMemory) {
+  const Outcome o = crossbow("graph --model lenet --device ref");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "[16, 32, 24, 24]", o.out);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "without reuse", o.out);
+  EXPECT_EQ(crossbow("graph --model lenet --dot").out.rfind("digraph", 0), 0u);
+  const json j = json::parse(crossbow("graph --model lenet --device ref --json").out);
+  EXPECT_LT(j["memory_mb"]["activations"], j["memory_mb"]["activations_without_reuse"]);
+}
+
+}  // namespace
+}  // namespace crossbow

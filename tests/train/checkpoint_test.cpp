@@ -1,0 +1,153 @@
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "data/files.h"
+#include "models/model.h"
+#include "support/error_text.h"
+#include "train/recipe.h"
+
+namespace crossbow {
+namespace {
+
+using data::TemporaryFolder;
+using testing::error_of;
+
+Checkpoint sample(int64_t epoch = 3) {
+  Checkpoint c;
+  c.options = with_recipe({}, find_model("lenet").recipe);
+  c.image = {1, 28, 28};
+  c.classes = 10;
+  c.samples = 60000;
+  c.position = {.epoch = epoch, .batch = 17, .step = 12345, .loss_sum = 0.1 + 0.2, .seconds = 1.5};
+  c.history.push_back({.epoch = 1, .train_loss = 0.3, .test_loss = 0.2, .test_accuracy = 0.9});
+  c.history.push_back({.epoch = 2, .train_loss = 0.2});
+  c.plan = {{"conv1 forward", "jit_wino"}, {"conv2 \"x\"", "jit"}};
+  c.metrics_bytes = 321;
+  c.tensors.push_back(
+      {"conv.weight", Checkpoint::Role::parameter, {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}});
+  c.tensors.push_back(
+      {"conv.weight", Checkpoint::Role::momentum, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1}});
+  c.tensors.push_back({"mean", Checkpoint::Role::state, {3}, {0.5f, -0.0f, 1e-40f}});
+  return c;
+}
+
+std::string decode_error(const std::vector<uint8_t>& bytes) {
+  return error_of([&] { decode(bytes); });
+}
+
+void expect_says(const std::string& text, const std::string& part) {
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
+}
+
+TEST(Checkpoint, ComesBackWhole) {
+  const Checkpoint c = sample(), d = decode(encode(c));
+  EXPECT_EQ(d.options.model, "lenet");
+  EXPECT_EQ(d.options.lr, c.options.lr);
+  EXPECT_EQ(d.image, c.image);
+  EXPECT_EQ(d.samples, 60000);
+  EXPECT_EQ(d.position.loss_sum, 0.1 + 0.2);
+  EXPECT_EQ(d.position.step, 12345);
+  ASSERT_EQ(d.history.size(), 2u);
+  EXPECT_EQ(d.history[0].test_accuracy, 0.9);
+  EXPECT_FALSE(d.history[1].test_accuracy);
+  EXPECT_EQ(d.plan, c.plan);
+  ASSERT_EQ(d.tensors.size(), 3u);
+  EXPECT_EQ(d.tensors[1].role, Checkpoint::Role::momentum);
+  EXPECT_EQ(d.tensors[1].values, c.tensors[1].values);
+  EXPECT_EQ(encode(d), encode(c));
+}
+
+TEST(Checkpoint, EveryChangedByteIsNoticed) {
+  const std::vector<uint8_t> good = encode(sample());
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::vector<uint8_t> bad = good;
+    bad[i] ^= 0x10;
+    EXPECT_NE(decode_error(bad), "no error") << i;
+  }
+}
+
+TEST(Checkpoint, EveryCutIsNoticed) {
+  const std::vector<uint8_t> good = encode(sample());
+  for (size_t n = 0; n < good.size(); ++n) {
+    EXPECT_NE(decode_error({good.begin(), good.begin() + static_cast<ptrdiff_t>(n)}), "no error")
+        << n;
+  }
+}
+
+TEST(Checkpoint, SaysWhatIsWrong) {
+  expect_says(decode_error({}), "not a checkpoint of crossbow");
+  std::vector<uint8_t> newer = encode(sample());
+  newer[8] = 9;
+  expect_says(decode_error(newer), "format version 9");
+  std::vector<uint8_t> damaged = encode(sample());
+  damaged.back() ^= 1;
+  expect_says(decode_error(damaged), "checksum");
+}
+
+class CheckpointFolder : public ::testing::Test {
+ protected:
+  Checkpoint load() {
+    return load_checkpoint(folder_.path(), [&](std::string_view text) { warning_ = text; });
+  }
+  void damage(const char* name) {
+    std::ofstream(folder_.path() / name, std::ios::trunc) << "nonsense";
+  }
+  TemporaryFolder folder_;
+  std::string warning_;
+};
+
+TEST_F(CheckpointFolder, KeepsTheOneBefore) {
+  save_checkpoint(folder_.path(), sample(1));
+  save_checkpoint(folder_.path(), sample(2));
+  save_checkpoint(folder_.path(), sample(3));
+  EXPECT_EQ(load().position.epoch, 3);
+  EXPECT_EQ(warning_, "");
+  damage("checkpoint");
+  EXPECT_EQ(load().position.epoch, 2);
+  expect_says(warning_, "not a checkpoint of crossbow");
+  std::filesystem::remove(folder_.path() / "checkpoint");
+  EXPECT_EQ(load().position.epoch, 2);
+}
+
+TEST_F(CheckpointFolder, SaysWhenThereIsNone) {
+  expect_says(error_of([&] { load(); }), "holds no checkpoint");
+  save_checkpoint(folder_.path(), sample(1));
+  save_checkpoint(folder_.path(), sample(2));
+  damage("checkpoint");
+  damage("checkpoint.previous");
+  expect_says(error_of([&] { load(); }), "cannot use");
+  expect_says(error_of([&] { load_checkpoint("/dev/zero", [](std::string_view) {}); }),
+              "no checkpoint");
+}
+
+/// A disk without room for the new checkpoint, by way of a limit on the size of files.
+TEST_F(CheckpointFolder, AFullDiskLeavesTheOldOnes) {
+  save_checkpoint(folder_.path(), sample(1));
+  save_checkpoint(folder_.path(), sample(2));
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string error = error_of([&] { save_checkpoint(folder_.path(), sample(3)); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+
+  expect_says(error, "make room");
+  EXPECT_EQ(load().position.epoch, 2);
+  damage("checkpoint");
+  EXPECT_EQ(load().position.epoch, 1);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    EXPECT_TRUE(entry.path().filename() == "checkpoint" ||
+                entry.path().filename() == "checkpoint.previous")
+        << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace crossbow

@@ -1,0 +1,92 @@
+#include "train/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/rng.h"
+
+namespace crossbow {
+namespace {
+
+/// torch.optim.SGD, written out for one tensor, with clip_grad_norm_ before it.
+struct Reference {
+  Sgd sgd;
+  std::vector<double> w, v;
+
+  void step(std::vector<double> g, double lr) {
+    if (sgd.clip_norm > 0) {
+      double sum = 0;
+      for (const double x : g) sum += x * x;
+      const double scale = sgd.clip_norm / (std::sqrt(sum) + 1e-6);
+      for (double& x : g) x *= std::min(1.0, scale);
+    }
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double d = g[i] + sgd.weight_decay * w[i];
+      v[i] = sgd.momentum * v[i] + d;
+      w[i] -= lr * (sgd.momentum == 0 ? d : sgd.nesterov ? d + sgd.momentum * v[i] : v[i]);
+    }
+  }
+};
+
+ParameterLayout flat_layout(int64_t n) {
+  ParameterLayout layout;
+  layout.parameters.push_back({"w", Layout::plain({n}, DType::f32), 0, {}});
+  layout.parameter_elements = n;
+  return layout;
+}
+
+/// Both take ten steps with gradients of random numbers.
+void compare(const Sgd& sgd, std::string_view device) {
+  constexpr int64_t kSize = 67;
+  Rng rng(1, Purpose::synthetic);
+  const ParameterLayout layout = flat_layout(kSize);
+  Replica replica(layout);
+  Reference reference{sgd, std::vector<double>(kSize), std::vector<double>(kSize)};
+  for (int64_t i = 0; i < kSize; ++i) {
+    reference.w[i] = replica.parameters.as<float>()[i] = rng.gaussian();
+  }
+  for (int step = 0; step < 10; ++step) {
+    std::vector<double> gradient(kSize);
+    for (int64_t i = 0; i < kSize; ++i) {
+      gradient[i] = replica.gradients.as<float>()[i] = rng.gaussian();
+    }
+    const double lr = 0.1 / (step + 1);  // momentum must not hold the rate of an earlier step
+    sgd_update(sgd, lr, layout, vector_math(device, DType::f32), replica);
+    reference.step(gradient, lr);
+  }
+  for (int64_t i = 0; i < kSize; ++i) {
+    EXPECT_NEAR(replica.parameters.as<float>()[i], reference.w[i], 1e-5) << device << ' ' << i;
+  }
+}
+
+class Optimizer : public testing::TestWithParam<std::string> {};
+
+TEST_P(Optimizer, PlainDescent) {
+  compare({}, GetParam());
+}
+TEST_P(Optimizer, HeavyBall) {
+  compare({.momentum = 0.9}, GetParam());
+}
+TEST_P(Optimizer, Nesterov) {
+  compare({.momentum = 0.9, .nesterov = true}, GetParam());
+}
+TEST_P(Optimizer, WeightDecay) {
+  compare({.weight_decay = 0.1}, GetParam());
+}
+TEST_P(Optimizer, ClipsTheWholeGradient) {
+  compare({.clip_norm = 1}, GetParam());
+}
+TEST_P(Optimizer, LeavesAShortGradientAlone) {
+  compare({.clip_norm = 1000}, GetParam());
+}
+TEST_P(Optimizer, AllAtOnce) {
+  compare({.momentum = 0.8, .weight_decay = 0.05, .nesterov = true, .clip_norm = 2}, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Optimizer, testing::Values("ref", "cpu"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace crossbow

@@ -1,0 +1,159 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "support/error_text.h"
+#include "train/checkpoint.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using testing::error_of;
+using testing::StopAfter;
+using testing::tiny_net;
+using testing::tiny_options;
+using testing::TinyData;
+
+Checkpoint load(const std::string& run) {
+  return load_checkpoint(run, [](std::string_view) {});
+}
+
+/// Weights, momentum and running statistics, bit for bit.
+void expect_same_state(const std::string& run_a, const std::string& run_b) {
+  const Checkpoint a = load(run_a), b = load(run_b);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  ASSERT_GE(a.tensors.size(), 5u + 5u + 2u);
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const auto &x = a.tensors[i].values, &y = b.tensors[i].values;
+    ASSERT_EQ(x.size(), y.size());
+    EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << a.tensors[i].name;
+  }
+}
+
+void expect_same_history(const TrainResult& a, const TrainResult& b) {
+  ASSERT_EQ(a.history.size(), b.history.size());
+  for (size_t i = 0; i < a.history.size(); ++i) {
+    EXPECT_EQ(a.history[i].train_loss, b.history[i].train_loss);
+    EXPECT_EQ(a.history[i].test_loss, b.history[i].test_loss);
+    EXPECT_EQ(a.history[i].test_accuracy, b.history[i].test_accuracy);
+  }
+}
+
+class Resume : public ::testing::TestWithParam<std::string> {
+ protected:
+  TrainOptions options(const std::string& run) {
+    TrainOptions o = tiny_options(data_, GetParam());
+    o.out = folder(run);
+    return o;
+  }
+  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
+
+  TinyData data_;
+  data::TemporaryFolder runs_;
+};
+
+TEST_P(Resume, TheSameSeedGivesTheSameBits) {
+  const TrainResult a = train(tiny_net, options("a")), b = train(tiny_net, options("b"));
+  expect_same_state(folder("a"), folder("b"));
+  expect_same_history(a, b);
+  TrainOptions other = options("c");
+  other.seed = 2;
+  EXPECT_NE(train(tiny_net, other).history[0].train_loss, a.history[0].train_loss);
+}
+
+/// An epoch asks six times whether to stop: before each step, and while it evaluates.
+TEST_P(Resume, ARunStoppedAnywhereGoesOnBitForBit) {
+  const TrainResult whole = train(tiny_net, options("whole"));
+  for (int calls = 0; calls <= 8; ++calls) {
+    const std::string run = "stopped" + std::to_string(calls);
+    StopAfter stop(calls);
+    EXPECT_TRUE(train(tiny_net, options(run), &stop).interrupted) << calls;
+
+    TrainOptions again = options(run);
+    again.resume = folder(run);
+    const TrainResult resumed = train(tiny_net, again);
+    EXPECT_FALSE(resumed.interrupted);
+    expect_same_state(folder("whole"), folder(run));
+    expect_same_history(whole, resumed);
+  }
+}
+
+TEST_P(Resume, ARunMadeLongerIsTheLongRun) {
+  TrainOptions shorter = options("longer");
+  shorter.epochs = 1;
+  train(tiny_net, shorter);
+  TrainOptions again = options("longer");
+  again.resume = folder("longer");
+  train(tiny_net, again);
+  train(tiny_net, options("long"));
+  expect_same_state(folder("longer"), folder("long"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Resume, ::testing::Values("ref", "cpu"),
+                         [](const auto& info) { return info.param; });
+
+class ResumeOnce : public Resume {};
+INSTANTIATE_TEST_SUITE_P(Ref, ResumeOnce, ::testing::Values("ref"));
+
+TEST_P(ResumeOnce, MetricsAreThoseOfOneRun) {
+  const auto lines = [&](const std::string& run) {
+    std::ifstream file(folder(run) + "/metrics.jsonl");
+    std::vector<std::string> steps;
+    for (std::string line; std::getline(file, line);) {
+      if (line.find("\"step\"") != line.npos) steps.push_back(line);
+    }
+    return steps;
+  };
+  train(tiny_net, options("whole"));
+  StopAfter stop(8);
+  train(tiny_net, options("stopped"), &stop);
+  // Steps after the checkpoint that a crash left in the file are done again, and told once.
+  std::ofstream(folder("stopped") + "/metrics.jsonl", std::ios::app) << "{\"step\":8}\n";
+  TrainOptions again = options("stopped");
+  again.resume = folder("stopped");
+  train(tiny_net, again);
+  ASSERT_EQ(lines("whole").size(), 7u);
+  EXPECT_EQ(lines("stopped").size(), 7u);
+}
+
+TEST_P(ResumeOnce, ADamagedCheckpointGivesWayToTheOneBefore) {
+  const TrainResult whole = train(tiny_net, options("whole"));
+  train(tiny_net, options("damaged"));
+  std::ofstream(folder("damaged") + "/checkpoint", std::ios::trunc) << "CROSSBOW";
+  TrainOptions again = options("damaged");
+  again.resume = folder("damaged");
+  StopAfter watch(1000);
+  const TrainResult resumed = train(tiny_net, again, &watch);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "using the checkpoint before it", watch.notes);
+  expect_same_state(folder("whole"), folder("damaged"));
+  expect_same_history(whole, resumed);
+}
+
+TEST_P(ResumeOnce, RefusesAnotherRun) {
+  train(tiny_net, options("run"));
+  const auto resume_error = [&](auto change) {
+    TrainOptions o = options("run");
+    o.resume = folder("run");
+    change(o);
+    return error_of([&] { train(tiny_net, o); });
+  };
+  const auto says = [](const std::string& text, const char* part) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
+  };
+  says(resume_error([](TrainOptions& o) { o.batch = 8; }), "--batch 8: the run to resume has 16");
+  says(resume_error([](TrainOptions& o) { o.lr = 1; }), "--lr 1: the run to resume has 0.05");
+  says(resume_error([](TrainOptions& o) { o.out = "elsewhere"; }), "stays in its folder");
+  says(resume_error([](TrainOptions& o) { o.resume = o.out = "/nowhere"; }),
+       "no run or checkpoint");
+  says(error_of([&] { train(tiny_net, options("run")); }), "holds a run already");
+  TrainOptions other = options("run");
+  other.resume = folder("run");
+  const auto other_net = [](Tensor x) { return dense(x, Dense{.outputs = 10}); };
+  says(error_of([&] { train(other_net, other); }), "another net");
+}
+
+}  // namespace
+}  // namespace crossbow

@@ -1,0 +1,157 @@
+#include "train/train.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support/error_text.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using testing::error_of;
+using testing::tiny_net;
+using testing::tiny_options;
+using testing::TinyData;
+
+void expect_says(const std::string& text, const std::string& part) {
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
+}
+
+class Train : public ::testing::Test {
+ protected:
+  TrainOptions options() const { return tiny_options(data_, "ref"); }
+  std::filesystem::path folder() const { return runs_.path() / "run"; }
+
+  TinyData data_;
+  data::TemporaryFolder runs_;
+};
+
+TEST_F(Train, LearnsAndTells) {
+  TrainOptions o = options();
+  o.epochs = 12;
+  o.eval_every = 5;
+  const TrainResult r = train(tiny_net, o);
+  ASSERT_EQ(r.history.size(), 12u);
+  EXPECT_LT(r.history.back().train_loss, 0.7 * r.history.front().train_loss);
+  EXPECT_GT(*r.final_test_accuracy, 0.5);
+  EXPECT_GE(*r.best_test_accuracy, *r.final_test_accuracy);
+  for (const EpochRecord& e : r.history) {
+    EXPECT_EQ(e.test_accuracy.has_value(), e.epoch % 5 == 0 || e.epoch == 12) << e.epoch;
+  }
+  // conv 5·9, batch norm 2·5, dense 10·(5·4·4) + 10
+  EXPECT_EQ(r.parameters, 45 + 10 + 810);
+  EXPECT_FALSE(r.epochs_to_target);
+}
+
+TEST_F(Train, StopsAtTheTarget) {
+  TrainOptions o = options();
+  o.epochs = 100;
+  o.target_accuracy = 0.4;
+  const TrainResult r = train(tiny_net, o);
+  EXPECT_LT(r.history.size(), 100u);
+  ASSERT_TRUE(r.epochs_to_target);
+  EXPECT_EQ(*r.epochs_to_target, static_cast<int64_t>(r.history.size()));
+  EXPECT_GE(*r.final_test_accuracy, 0.4);
+  EXPECT_DOUBLE_EQ(*r.seconds_to_target, r.train_seconds);
+}
+
+TEST_F(Train, LeavesItsRecords) {
+  TrainOptions o = options();
+  o.out = folder().string();
+  const TrainResult r = train(tiny_net, o);
+  std::ifstream metrics(folder() / "metrics.jsonl");
+  int steps = 0, epochs = 0;
+  for (std::string line; std::getline(metrics, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.contains("step")) {
+      ++steps;
+      EXPECT_GT(json.at("loss").get<double>(), 0);
+    } else {
+      EXPECT_EQ(json.at("train_loss").get<double>(), r.history[epochs].train_loss);
+      ++epochs;
+    }
+  }
+  EXPECT_EQ(steps, 7);  // of 15, every second
+  EXPECT_EQ(epochs, 3);
+  TrainOptions again;
+  apply_config_file(again, (folder() / "config.toml").string());
+  EXPECT_EQ(to_config(again), to_config(r.options));
+  EXPECT_TRUE(std::filesystem::exists(folder() / "plan.json"));
+}
+
+TEST_F(Train, ALossThatIsNotFiniteEndsTheRun) {
+  TrainOptions o = options();
+  o.lr_schedule = "fixed";
+  o.lr_milestones.reset();
+  o.warmup = 0;
+  o.lr = 1e30;
+  const std::string error = error_of([&] { train(tiny_net, o); });
+  expect_says(error, "the loss became ");
+  expect_says(error, "(epoch 1): the learning rate 1e+30 is probably too high");
+  expect_says(error, "try --lr 1e+29 or --clip-norm 1");
+}
+
+TEST_F(Train, ALossThatIsNotFiniteLeavesTheLastGoodCheckpoint) {
+  TrainOptions o = options();
+  o.lr_milestones = {{1}};
+  o.lr_gamma = 1e30;
+  o.out = folder().string();
+  expect_says(error_of([&] { train(tiny_net, o); }), "keeps the checkpoint of epoch 1");
+  const Checkpoint kept = load_checkpoint(folder(), [](std::string_view) {});
+  EXPECT_EQ(kept.position.epoch, 1);
+  for (const auto& t : kept.tensors) {
+    for (const float v : t.values) ASSERT_LT(std::abs(v), 100) << t.name;
+  }
+}
+
+TEST_F(Train, DataThatIsNotFiniteIsBlamedAtOnce) {
+  TrainOptions o = options();
+  const auto exploding = [](Tensor x) {
+    return dense(dense(x, Dense{.outputs = 4, .weight_init = Initialiser::constant(1e30f)}),
+                 Dense{.outputs = 10, .weight_init = Initialiser::constant(1e30f)});
+  };
+  expect_says(error_of([&] { train(exploding, o); }),
+              "at step 1 (epoch 1), before anything was learned");
+}
+
+TEST_F(Train, RefusesWhatDoesNotFit) {
+  TrainOptions o = options();
+  const auto eleven = [](Tensor x) { return dense(x, Dense{.outputs = 11}); };
+  expect_says(error_of([&] { train(eleven, o); }),
+              "the net's result has shape [16, 11], but 16 images of 10 classes need [16, 10]");
+  o.batch = 71;
+  expect_says(error_of([&] { train(tiny_net, o); }), "--batch 71");
+  expect_says(error_of([&] { train(tiny_net, o); }), "70 training images only");
+}
+
+TEST_F(Train, OneBatchCanHoldAll) {
+  TrainOptions o = options();
+  o.batch = 70;
+  EXPECT_EQ(train(tiny_net, o).history.size(), 3u);
+}
+
+TEST_F(Train, SaysThatAFolderCannotBeWritten) {
+  TrainOptions o = options();
+  o.out = "/proc/crossbow";
+  expect_says(error_of([&] { train(tiny_net, o); }), "choose another with --out");
+  std::ofstream(folder()) << "a file";
+  o.out = folder().string();
+  expect_says(error_of([&] { train(tiny_net, o); }), "cannot make the folder");
+}
+
+TEST_F(Train, SaysThatTheDiskIsFull) {
+  std::filesystem::create_directory(folder());
+  std::filesystem::create_symlink("/dev/full", folder() / "metrics.jsonl");
+  TrainOptions o = options();
+  o.out = folder().string();
+  expect_says(error_of([&] { train(tiny_net, o); }), "No space left on device");
+}
+
+}  // namespace
+}  // namespace crossbow
