@@ -44,6 +44,7 @@ class Compiler {
   static bool is_source(const Node& n) { return is_parameter(n) || n.op->name == "state"; }
 
   void find_gradients() {
+    for (int32_t id : graph_.find("parameter")) parameter_ids_[graph_.nodes()[id].name] = id;
     for (const auto& [name, value] : graph_.outputs()) {
       constexpr std::string_view kPrefix = "gradient:";
       if (name.rfind(kPrefix, 0) == 0) gradients_[value].push_back(name.substr(kPrefix.size()));
@@ -188,9 +189,9 @@ class Compiler {
     const Node& node = graph_.nodes()[id];
     const Layout& layout = prepared_[id].outputs[index];
     const auto gradient = gradients_.find({id, index});
-    if (gradient != gradients_.end()) {
+    if (gradient != gradients_.end() && !options_.update) {
       const auto* slot = program_->parameters_->find(gradient->second[0]);
-      if (slot->layout == layout) return {layout, gradient_location(*slot), -1};
+      if (slot->layout == layout) return {layout, location(Place::gradient, *slot), -1};
     }
     for (const auto& [from, to] : node.op->in_place) {
       if (to != index || !options_.reuse_memory || static_cast<size_t>(from) >= inputs.size()) continue;
@@ -207,8 +208,8 @@ class Compiler {
     return in_arena(layout);
   }
 
-  Location gradient_location(const ParameterLayout::Slot& slot) const {
-    return {Place::gradient, slot.offset * size_of(program_->parameters_->dtype)};
+  Location location(Place place, const ParameterLayout::Slot& slot) const {
+    return {place, slot.offset * size_of(master_dtype())};
   }
 
   void schedule(int32_t id) {
@@ -216,7 +217,7 @@ class Compiler {
     if (is_source(node)) {
       const auto* slot = program_->parameters_->find(node.name);
       const Place place = is_parameter(node) ? Place::parameter : Place::state;
-      stored_[{id, 0}] = {slot->layout, {place, slot->offset * size_of(master_dtype())}, -1};
+      stored_[{id, 0}] = {slot->layout, location(place, *slot), -1};
       return;
     }
     std::vector<Stored> inputs;
@@ -236,9 +237,10 @@ class Compiler {
     const double flops = node.op->flops ? node.op->flops(node, types) : 0;
     emit({node.name, std::string(node.op->name), {}, flops, is_backward(id)},
          prepared_[id], inputs, outputs);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
+    for (size_t i = 0; i < node.outputs.size() && !options_.update; ++i) {
       deliver_gradient({id, static_cast<int32_t>(i)});
     }
+    if (options_.update) update_finished(id);
   }
 
   bool is_backward(int32_t id) const {
@@ -252,11 +254,39 @@ class Compiler {
     if (it == gradients_.end()) return;
     for (const std::string& name : it->second) {
       const auto* slot = program_->parameters_->find(name);
-      const Location place = gradient_location(*slot);
+      const Location place = location(Place::gradient, *slot);
       const Stored& written = stored_.at(v);
       if (written.location.place == place.place && written.location.offset == place.offset) continue;
       convert(name, written, {slot->layout, place, -1}, true);
     }
+  }
+
+  /// Updates the parameters whose gradient and last reader have both run once node `id` has.
+  void update_finished(int32_t id) {
+    for (const auto& [gradient, names] : gradients_) {
+      for (const std::string& name : names) {
+        const auto* slot = program_->parameters_->find(name);
+        const int32_t parameter = parameter_ids_.at(name);
+        if (std::max(gradient.node, last_use({parameter, 0})) == id) {
+          update(*slot, stored_as(gradient, slot->layout));
+        }
+      }
+    }
+  }
+
+  void update(const ParameterLayout::Slot& slot, const Stored& gradient) {
+    use(gradient);
+    const Stored weights{slot.layout, location(Place::parameter, slot), -1};
+    const Stored momentum{slot.layout, location(Place::momentum, slot), -1};
+    PreparedKernel kernel{{slot.layout, slot.layout, slot.layout}, {}};
+    kernel.implementation = "sgd";
+    kernel.bind = [math = &vector_math(options_.device, master_dtype()),
+                   n = slot.layout.elements()](Operands o) -> Call {
+      return [=, w = o.inputs[0], g = o.inputs[1], v = o.inputs[2]](const Step& step) {
+        math->sgd_step(step.sgd, w, g, step.sgd.momentum > 0 ? v : nullptr, n);
+      };
+    };
+    emit({slot.name, "sgd", {}, 0, true}, std::move(kernel), {weights, gradient, momentum}, {});
   }
 
   /// The last node that reads the value; named outputs live to the end.
@@ -312,6 +342,7 @@ class Compiler {
   std::shared_ptr<Program> program_;
   std::vector<PreparedKernel> prepared_;                      // by node
   std::map<Value, std::vector<std::string>> gradients_;       // parameters whose gradient it is
+  std::map<std::string, int32_t> parameter_ids_;              // nodes by name
   std::map<Value, Stored> stored_;
   std::map<Value, std::list<Stored>> conversions_;
   std::map<Value, int32_t> last_uses_;

@@ -18,6 +18,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const Replica& repl
       case Program::Place::arena: return arena.data() + location.offset;
       case Program::Place::parameter: return replica.parameters.data() + location.offset;
       case Program::Place::gradient: return replica.gradients.data() + location.offset;
+      case Program::Place::momentum: return replica.momentum.data() + location.offset;
       case Program::Place::state: return replica.states.data() + location.offset;
     }
     return nullptr;

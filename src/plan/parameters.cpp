@@ -101,9 +101,9 @@ int64_t ParameterLayout::trained() const {
   return n;
 }
 
-Replica::Replica(const ParameterLayout& layout)
+Replica::Replica(const ParameterLayout& layout, bool with_gradients)
     : parameters(layout.parameter_elements * size_of(layout.dtype)),
-      gradients(layout.parameter_elements * size_of(layout.dtype)),
+      gradients(with_gradients ? layout.parameter_elements * size_of(layout.dtype) : 0),
       momentum(layout.parameter_elements * size_of(layout.dtype)),
       states(layout.state_elements * size_of(layout.dtype)) {}
 

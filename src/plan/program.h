@@ -34,9 +34,10 @@ struct ParameterLayout {
   int64_t trained() const;
 };
 
-/// A learner's model: what training changes. Zeroed when made.
+/// A learner's model: what training changes. Zeroed when made. Programs that update need no buffer
+/// for the whole gradient.
 struct Replica {
-  explicit Replica(const ParameterLayout& layout);
+  explicit Replica(const ParameterLayout& layout, bool with_gradients = true);
   Buffer parameters, gradients, momentum, states;
 };
 
@@ -45,6 +46,10 @@ struct CompileOptions {
   DType precision = DType::f32;
   int threads = 1;  // OpenMP team that runs each call
   bool reuse_memory = true;
+  /// Ends the step with the optimiser's, by Step::sgd: each parameter is updated as soon as its
+  /// gradient is there and nobody reads it any more, while both are in the cache. The gradient is
+  /// then a temporary like others.
+  bool update = false;
   AlgorithmChooser* chooser = nullptr;
   /// Of the training program; absent for the first program of a model, which decides.
   std::shared_ptr<const ParameterLayout> parameters;
@@ -74,7 +79,7 @@ class Program {
  private:
   friend class Execution;
   friend class Compiler;
-  enum class Place : uint8_t { absent, arena, parameter, gradient, state };
+  enum class Place : uint8_t { absent, arena, parameter, gradient, momentum, state };
   struct Location {
     Place place = Place::absent;
     size_t offset = 0;  // in bytes
@@ -104,7 +109,8 @@ class Execution {
  public:
   Execution(std::shared_ptr<const Program> program, const Replica& replica, const Buffer& arena);
 
-  /// Reads Step::inputs and the replica's parameters; writes its gradients and states.
+  /// Reads Step::inputs and the replica's parameters; writes its gradients and states, or updates
+  /// its parameters and momentum.
   void run(const Step& step) const {
     for (const Call& call : calls_) call(step);
   }
