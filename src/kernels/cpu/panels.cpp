@@ -27,7 +27,11 @@ Panels::Panels(const ChannelView& view, int threads)
 }
 
 Panels::Place Panels::place(int64_t panel) const {
-  const int64_t block = panel / columns_, column = panel % columns_ * kMaxLanes;
+  int64_t block = panel, column = 0;
+  if (columns_ > 1) {  // divisions would take longer than some panels
+    block = panel / columns_;
+    column = panel % columns_ * kMaxLanes;
+  }
   const int64_t first = block * block_ + column;
   const int64_t wide = std::min(kMaxLanes, block_ - column);
   return {block * block_stride_ + column, first, std::min(wide, channels_ - first),
@@ -36,7 +40,9 @@ Panels::Place Panels::place(int64_t panel) const {
 
 void Panels::repeat(LaneValues& values) const {
   if (!repeats()) return;
-  for (int64_t l = block_; l < kPeriod; ++l) values[l] = values[l - block_];
+  for (int64_t l = block_; l < kPeriod; l += block_) {
+    std::copy_n(values.begin(), block_, values.begin() + l);
+  }
 }
 
 double* Panels::slice_sums(void* scratch, int64_t panel, int64_t slice) const {

@@ -57,7 +57,8 @@ class Panels {
   void two_passes(const Reduce& reduce, const Apply& apply) const;
   template <typename F>
   void one_pass(const F& f) const {
-    parallel_for(threads_, count_ * slices_, [&](int64_t i) { f(i / slices_, i % slices_); });
+    parallel_for(threads_, count_ * slices_,
+                 [&](int64_t i) { slices_ == 1 ? f(i, 0) : f(i / slices_, i % slices_); });
   }
 
  private:
