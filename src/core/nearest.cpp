@@ -7,9 +7,7 @@
 #include <vector>
 
 namespace crossbow {
-namespace {
 
-/// Levenshtein's, one row of the table at a time.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -24,8 +22,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-}  // namespace
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates) {
   constexpr size_t kLongestName = 64;  // beyond it nothing was mistyped, and the table costs time

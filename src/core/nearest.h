@@ -7,6 +7,9 @@
 
 namespace crossbow {
 
+/// Levenshtein's: insertions, deletions and substitutions that turn one into the other.
+size_t edit_distance(std::string_view a, std::string_view b);
+
 /// The candidate with the smallest edit distance to `name`, the earlier one of equals; empty if
 /// none is near enough to be meant.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates);

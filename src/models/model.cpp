@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <utility>
 
 #include "core/error.h"
+#include "core/nearest.h"
 #include "graph/source.h"
 #include "models/options.h"
 #include "ops/loss.h"
@@ -25,21 +24,6 @@ struct ByNameAndNumber {  // resnet-20 before resnet-110
 std::map<std::string, Model, ByNameAndNumber>& registry() {
   static std::map<std::string, Model, ByNameAndNumber> models;
   return models;
-}
-
-/// Levenshtein's: insertions, deletions and substitutions that turn one into the other.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
 }
 
 std::vector<std::string> names_nearest_first(std::string_view asked) {
@@ -95,26 +79,36 @@ std::vector<const Model*> all_models() {
   return models;
 }
 
+Graph classifier(const std::string& name, const ModelFunction& function, const ModelSpec& spec) {
+  if (spec.batch < 1 || spec.classes < 1) {
+    fail_usage("the model '{}' needs a batch and a number of classes of at least 1, not {} and {}",
+               name, spec.batch, spec.classes);
+  }
+  std::vector<int64_t> batch(spec.image.begin(), spec.image.end());
+  batch.insert(batch.begin(), spec.batch);
+
+  Graph graph(name);
+  const Tensor images = input(graph, Shape(batch), 0, DType::f32, "images");
+  const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
+  const Tensor logits = function(images);
+  const Shape wanted{spec.batch, spec.classes};
+  if (logits.shape() != wanted) {
+    fail("the model '{}' ends in shape {}, but a batch of {} in {} classes needs {}", name,
+         logits.shape().str(), spec.batch, spec.classes, wanted.str());
+  }
+  graph.set_output("logits", logits.value);
+  graph.set_output("loss", softmax_cross_entropy(logits, labels).value);
+  graph.set_output("accuracy", accuracy(logits, labels).value);
+  return graph;
+}
+
 Graph build_model(std::string_view name, const ModelSpec& asked) {
   const Model& model = find_model(name);
   ModelSpec spec = asked;
   spec.options = with_options_of(name, asked.options);
   if (model.options_help.empty()) ModelOptions(model.name, spec.options).finish();
-  if (spec.batch < 1 || spec.classes < 1) {
-    fail_usage("the model '{}' needs a batch and a number of classes of at least 1, not {} and {}",
-               model.name, spec.batch, spec.classes);
-  }
-  std::vector<int64_t> batch(spec.image.begin(), spec.image.end());
-  batch.insert(batch.begin(), spec.batch);
-
-  Graph graph(model.name);
-  const Tensor images = input(graph, Shape(batch), 0, DType::f32, "images");
-  const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
-  const Tensor logits = model.logits(images, spec);
-  graph.set_output("logits", logits.value);
-  graph.set_output("loss", softmax_cross_entropy(logits, labels).value);
-  graph.set_output("accuracy", accuracy(logits, labels).value);
-  return graph;
+  return classifier(
+      model.name, [&](Tensor images) { return model.logits(images, spec); }, spec);
 }
 
 }  // namespace crossbow

@@ -1,6 +1,7 @@
 // The registry of models: one C++ function each, with the recipe that trains it well.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -52,8 +53,14 @@ struct RegisterModel {
 const Model& find_model(std::string_view name);
 std::vector<const Model*> all_models();
 
+/// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
+using ModelFunction = std::function<Tensor(Tensor images)>;
+
 /// The forward graph of classification: inputs "images" (slot 0) and "labels" (slot 1), outputs
-/// "logits", "loss" (softmax cross-entropy) and "accuracy". `name` as for find_model.
+/// "logits", "loss" (softmax cross-entropy) and "accuracy". Throws Error if the logits have another
+/// shape than the spec's batch and classes ask for.
+Graph classifier(const std::string& name, const ModelFunction& logits, const ModelSpec& spec);
+/// The same for a registered model; `name` as for find_model.
 Graph build_model(std::string_view name, const ModelSpec& spec);
 
 }  // namespace crossbow

@@ -2,31 +2,10 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "graph/autodiff.h"
 #include "graph/passes.h"
-#include "graph/source.h"
-#include "ops/loss.h"
 
 namespace crossbow {
-
-Graph classifier_graph(const ModelFunction& logits, const ModelSpec& spec) {
-  Graph graph;
-  std::vector<int64_t> shape{spec.batch};
-  shape.insert(shape.end(), spec.image.begin(), spec.image.end());
-  const Tensor images =
-      input(graph, Shape(std::span<const int64_t>(shape)), 0, DType::f32, "images");
-  const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
-  const Tensor y = logits(images);
-  if (y.shape() != Shape{spec.batch, spec.classes}) {
-    fail("the net's result has shape {}, but {} images of {} classes need {}", y.shape().str(),
-         spec.batch, spec.classes, Shape{spec.batch, spec.classes}.str());
-  }
-  graph.set_output("logits", y.value);
-  graph.set_output("loss", softmax_cross_entropy(y, labels).value);
-  graph.set_output("accuracy", accuracy(y, labels).value);
-  return graph;
-}
 
 CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser) {
   CompileOptions compile;

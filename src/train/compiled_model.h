@@ -1,7 +1,6 @@
 // A net ready to run: its programs for training and evaluation, whole and last batches.
 #pragma once
 
-#include <functional>
 #include <map>
 
 #include "graph/graph.h"
@@ -10,12 +9,6 @@
 #include "train/options.h"
 
 namespace crossbow {
-
-/// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
-using ModelFunction = std::function<Tensor(Tensor images)>;
-
-/// The forward graph of classification around `logits`; see build_model for its inputs and outputs.
-Graph classifier_graph(const ModelFunction& logits, const ModelSpec& spec);
 
 /// How to compile for the options' device, precision and threads (which must be resolved).
 CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser);

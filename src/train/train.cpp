@@ -39,7 +39,7 @@ TrainResult train(const TrainOptions& options, Observer* observer) {
 TrainResult train(const ModelFunction& logits, const TrainOptions& options, Observer* observer) {
   TrainOptions own = with_recipe(options, Recipe{});
   own.model = kOwnModel;
-  const auto graph = [&](const ModelSpec& spec) { return classifier_graph(logits, spec); };
+  const auto graph = [&](const ModelSpec& spec) { return classifier(own.model, logits, spec); };
   return train_graph(graph, own, observer);
 }
 

@@ -14,7 +14,7 @@
 
 namespace crossbow {
 
-/// From the shape of a data set to the forward graph that `classifier_graph` describes.
+/// From the shape of a data set to the forward graph that `classifier` describes.
 using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 
 /// One run. Everything is opened, compiled and allocated when it is made, in the order of its

@@ -124,7 +124,7 @@ TEST_F(Train, RefusesWhatDoesNotFit) {
   TrainOptions o = options();
   const auto eleven = [](Tensor x) { return dense(x, Dense{.outputs = 11}); };
   expect_says(error_of([&] { train(eleven, o); }),
-              "the net's result has shape [16, 11], but 16 images of 10 classes need [16, 10]");
+              "the model 'own' ends in shape [16, 11], but a batch of 16 in 10 classes needs [16, 10]");
   o.batch = 71;
   expect_says(error_of([&] { train(tiny_net, o); }), "--batch 71");
   expect_says(error_of([&] { train(tiny_net, o); }), "70 training images only");
