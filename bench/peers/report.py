@@ -82,7 +82,16 @@ def summary_row(case, columns):
         ((max(rates) - min(rates)) / medians[side] for side, rates in case["rounds"].items()),
         default=0,
     )
-    return [case["model"], case["precision"], str(case["batch"]), *cells, ratio, f"{spread:.0%}"]
+    reached = f"{statistics.median(case['reached']):.0f} %" if "reached" in case else "–"
+    return [
+        case["model"],
+        case["precision"],
+        str(case["batch"]),
+        *cells,
+        ratio,
+        reached,
+        f"{spread:.0%}",
+    ]
 
 
 def probe_rows(cases, peer):
@@ -105,7 +114,8 @@ def markdown(results):
         "# Training speed beside PyTorch, TensorFlow and JAX\n",
         "Images/s of whole training steps (forward, backward, SGD with momentum and weight decay) "
         "on synthetic data in memory; medians of rounds in which the sides took turns. Bold: the "
-        "best peer in one process, which the ratio is against. Spread: the largest "
+        "best peer in one process, which the ratio is against. Of its "
+        "bound: the share of the speed that `crossbow bench` finds possible here. Spread: the largest "
         "(max − min) / median of a side's rounds. Made by `bench/peers/run`.\n",
         table(
             [
@@ -114,6 +124,7 @@ def markdown(results):
                 "batch",
                 *(NAMES[side] for side in columns),
                 "Crossbow / best peer",
+                "of its bound",
                 "spread",
             ],
             [summary_row(case, columns) for case in cases],

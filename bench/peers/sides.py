@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -26,6 +27,7 @@ class Crossbow:
 
     def __init__(self, path, case, threads):
         self.model = case["model"]
+        self.reached = []  # per cent of the bound, by measurement
         self.command = [
             path,
             "bench",
@@ -59,6 +61,7 @@ class Crossbow:
                 f"its {self.model} has {answer['parameters']} parameters, "
                 f"not {common.NETS[self.model][2]}"
             )
+        self.reached.append(float(re.search(r"(\d+) % reached", done.stderr).group(1)))
         return answer["images_per_second"]
 
 

@@ -36,7 +36,6 @@ Json to_json(const BenchmarkResult& r) {
   for (const auto& op : r.ops) {
     ops.push_back({{"name", op.name},
                    {"kind", op.kind},
-                   {"implementation", op.implementation},
                    {"ms", op.ms},
                    {"percent", 100 * op.fraction},
                    {"gflops_per_second", gflops_per_second(op)}});
@@ -97,6 +96,15 @@ void print_slowest_ops(const BenchmarkResult& r) {
   }
 }
 
+void print_bound(std::FILE* to, const BenchmarkResult& r) {
+  const Bound& b = r.bound;
+  fmt::print(to,
+             "  bound    {:.0f} % reached of {:.3f} ms a step: products alone {:.3f}, bytes of other "
+             "loops {:.3f} (at {:.1f} GB/s), bytes of the update {:.3f}\n",
+             100 * r.reached(), b.seconds() * 1e3, b.library * 1e3, b.element_wise * 1e3,
+             b.bandwidth / 1e9, b.update * 1e3);
+}
+
 void print_text(const BenchmarkResult& r) {
   const TrainOptions& o = r.options;
   fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision,
@@ -109,6 +117,7 @@ void print_text(const BenchmarkResult& r) {
   fmt::print("  memory   {:.2f} MiB of activations ({:.2f} without reuse), {} parameters\n",
              mebibytes(static_cast<double>(r.arena_bytes)),
              mebibytes(static_cast<double>(r.arena_bytes_without_reuse)), grouped(r.parameters));
+  print_bound(stdout, r);
   print_kinds(r);
   print_slowest_ops(r);
 }
@@ -126,6 +135,7 @@ int run(const Flags& flags) {
   const BenchmarkResult result = benchmark(options, flags.seconds);
   if (flags.json) {
     print_json(to_json(result));
+    print_bound(stderr, result);
   } else {
     print_text(result);
   }

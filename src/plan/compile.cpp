@@ -202,7 +202,7 @@ class Compiler {
       const auto same = [&](const Stored& s) { return s.storage == input.storage; };
       if (std::count_if(inputs.begin(), inputs.end(), same) != 1) continue;
       taken_.insert(input.storage);
-      in_place_bytes_ += layout.bytes();
+      in_place_.push_back({layout.bytes(), now(), now()});
       return {layout, input.location, input.storage};
     }
     return in_arena(layout);
@@ -279,7 +279,7 @@ class Compiler {
     const Stored weights{slot.layout, location(Place::parameter, slot), -1};
     const Stored momentum{slot.layout, location(Place::momentum, slot), -1};
     PreparedKernel kernel{{slot.layout, slot.layout, slot.layout}, {}};
-    kernel.implementation = "sgd";
+    kernel.implementation = "loops:sgd";
     kernel.bind = [math = &vector_math(options_.device, master_dtype()),
                    n = slot.layout.elements()](Operands o) -> Call {
       return [=, w = o.inputs[0], g = o.inputs[1], v = o.inputs[2]](const Step& step) {
@@ -329,7 +329,7 @@ class Compiler {
       program_->results_[name] = {stored.location, stored.layout};
     }
     program_->arena_bytes_ = plan.bytes;
-    program_->arena_bytes_without_reuse_ = plan_memory(lifetimes_, false).bytes + in_place_bytes_;
+    program_->arena_bytes_without_reuse_ = plan_memory(lifetimes_, false).bytes + plan_memory(in_place_, false).bytes;
   }
 
   struct Storages {
@@ -347,10 +347,10 @@ class Compiler {
   std::map<Value, std::list<Stored>> conversions_;
   std::map<Value, int32_t> last_uses_;
   std::vector<Lifetime> lifetimes_;
+  std::vector<Lifetime> in_place_;  // what would need memory of its own without reuse
   std::vector<Storages> storages_;  // by kernel
   std::set<int> taken_;             // storages that the current node computes in place of
   std::vector<std::pair<std::string, Stored>> results_;
-  size_t in_place_bytes_ = 0;
 };
 
 std::shared_ptr<const Program> Program::compile(const Graph& graph, const CompileOptions& options) {

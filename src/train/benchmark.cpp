@@ -121,6 +121,7 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   r.arena_bytes_without_reuse = program->arena_bytes_without_reuse();
   r.parameters = program->parameters()->trained();
   r.ops = time_ops(learner, *program, noise, seconds / 2);
+  r.bound = measure_bound(*program);
   return r;
 }
 

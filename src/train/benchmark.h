@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/bound.h"
 #include "train/compiled_model.h"
 #include "train/options.h"
 
@@ -25,10 +26,14 @@ struct BenchmarkResult {
   size_t arena_bytes = 0, arena_bytes_without_reuse = 0;
   int64_t parameters = 0;
   std::vector<OpTime> ops;  // as they run
+  Bound bound;              // what a step could not be faster than
+
+  /// How much of the bound the step reaches, 1 being all.
+  double reached() const { return bound.seconds() * 1e3 / step_ms; }
 };
 
 /// Trains on noise for about `seconds` after a warm-up, then half as long again with a clock around
-/// each op. `options` are resolved and valid. The calling thread trains.
+/// each op, and measures the bound. `options` are resolved and valid. The calling thread trains.
 BenchmarkResult benchmark(const TrainOptions& options, double seconds);
 
 }  // namespace crossbow

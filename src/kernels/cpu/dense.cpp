@@ -2,8 +2,10 @@
 
 #include <dnnl.hpp>
 
-#include "core/error.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/prepare.h"
+#include "kernels/cpu/team.h"
+#include "kernels/measure.h"
 
 namespace crossbow {
 namespace {
@@ -63,13 +65,10 @@ PreparedKernel prepare_dense(const PrepareContext& c) {
   return kernel;
 }
 
-PreparedKernel prepare_grad_input(const PrepareContext& c) {
-  const Layout dy = plain_of(c.input_type(0), c.precision);
-  const Layout dx = plain_of(c.node.outputs[0], c.precision);
+PreparedKernel library_grad_input(const PrepareContext& c, const Layout& dy, const Layout& dx) {
   const auto desc = onednn::dense_backward_data(
       onednn::desc_of(as_rows(dx)), onednn::desc_any(c.input_type(1).shape, c.precision),
       onednn::desc_of(dy));
-
   PreparedKernel kernel{{dy, onednn::layout_of(desc.weights_desc())}, {dx}};
   kernel.scratch_bytes = desc.scratchpad_desc().get_size();
   kernel.implementation = onednn::implementation(desc);
@@ -81,6 +80,39 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
                          {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}});
   };
   return kernel;
+}
+
+/// Whether our loops read these weights as they are: whole 16i64o blocks.
+bool in_whole_blocks(const Layout& weights) {
+  return weights.dtype == DType::f32 && weights.padded == weights.shape &&
+         weights.blocks == std::vector<Layout::Block>{{1, 16}, {0, 64}};
+}
+
+PreparedKernel loops_grad_input(const PrepareContext& c, const Layout& dy, const Layout& weights,
+                                const Layout& dx) {
+  PreparedKernel kernel{{dy, weights}, {dx}};
+  kernel.implementation = loops_implementation();
+  const DenseBlocks blocks{dy.shape[0], weights.shape[0], weights.shape[1], weights.strides[0]};
+  kernel.bind = [blocks, stride = weights.strides[1], threads = c.threads](Operands o) -> Call {
+    return [=, dy = as<float>(o.inputs[0]), w = as<float>(o.inputs[1]),
+            dx = as<float>(o.outputs[0])](const Step&) {
+      parallel_for(threads, blocks.inputs / 16, [&](int64_t i) {
+        loops().dense_grad_input(blocks, w + i * stride, dy, dx + i * 16);
+      });
+    };
+  };
+  return kernel;
+}
+
+PreparedKernel prepare_grad_input(const PrepareContext& c) {
+  const Layout dy = plain_of(c.input_type(0), c.precision);
+  const Layout dx = plain_of(c.node.outputs[0], c.precision);
+  std::vector<PreparedKernel> candidates{library_grad_input(c, dy, dx)};
+  const Layout weights = candidates[0].inputs[1];
+  if (in_whole_blocks(weights)) candidates.push_back(loops_grad_input(c, dy, weights, dx));
+  const std::string key = fmt::format("dense_grad_input {} dy{} w{} t{}", name_of(c.precision),
+                                      dy.shape.str(), weights.shape.str(), c.threads);
+  return choose(c, key, std::move(candidates));
 }
 
 PreparedKernel prepare_grad_weights(const PrepareContext& c) {

@@ -79,6 +79,12 @@ struct SgdArgs {
   bool nesterov;
 };
 
+/// Dense weights in oneDNN's 16i64o layout: blocks of 16 inputs by 64 outputs, those of the next 64
+/// outputs `block_stride` elements further. dy is [rows, outputs], dx [rows, inputs], row-major.
+struct DenseBlocks {
+  int64_t rows, outputs, inputs, block_stride;  // outputs: a multiple of 64
+};
+
 struct Loops {
   const char* name;  // of the instruction set
   TypedLoops<float> f32;
@@ -102,6 +108,8 @@ struct Loops {
                                      int64_t n);
   /// See SgdStep in device/vector_math.h; v is null iff momentum is 0.
   void (*sgd_step)(const SgdArgs&, float* w, const float* g, float* v, int64_t n);
+  /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
+  void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
 };
 
 /// The fastest set that this machine runs, or the one that the environment's CROSSBOW_ISA names

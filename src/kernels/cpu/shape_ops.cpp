@@ -17,7 +17,7 @@ PreparedKernel prepare_reshape(const PrepareContext& context) {
   Layout x = context.offered_or_plain(0);
   if (!is_row_major(x)) x = Layout::plain(x.shape, x.dtype);
   PreparedKernel kernel{{x}, {Layout::plain(context.node.outputs[0].shape, x.dtype)}};
-  kernel.implementation = "copy";
+  kernel.implementation = "loops:copy";
   kernel.bind = [bytes = x.bytes(), threads = context.threads](Operands o) -> Call {
     const auto from = as<std::byte>(o.inputs[0]), to = as<std::byte>(o.outputs[0]);
     if (from == to) return [](const Step&) {};
@@ -69,7 +69,7 @@ PreparedKernel prepare_concat(const PrepareContext& context) {
   const Layout joined = with_channels(first, context.node.outputs[0].shape[1]);
   PreparedKernel kernel{{}, {joined}};
   for (int64_t c : channels) kernel.inputs.push_back(with_channels(first, c));
-  kernel.implementation = "copy";
+  kernel.implementation = "loops:copy";
   kernel.bind = [=, runs = Runs(joined), threads = context.threads](Operands o) -> Call {
     const size_t stride = joined.shape[1] * runs.bytes_per_channel;
     return [=](const Step&) {
@@ -92,7 +92,7 @@ PreparedKernel prepare_slice(const PrepareContext& context) {
       divisible_layout(context, std::array{a.begin, a.count, context.input_type(0).shape[1]});
   const Layout part = with_channels(whole, a.count);
   PreparedKernel kernel{{whole}, {part}};
-  kernel.implementation = "copy";
+  kernel.implementation = "loops:copy";
   kernel.bind = [=, runs = Runs(whole), begin = a.begin,
                  threads = context.threads](Operands o) -> Call {
     const size_t stride = whole.shape[1] * runs.bytes_per_channel;

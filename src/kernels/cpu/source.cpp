@@ -13,7 +13,7 @@ PreparedKernel prepare_input(const PrepareContext& context) {
   const TensorType& type = context.node.outputs[0];
   const Layout y = Layout::plain(type.shape, type.dtype);
   PreparedKernel kernel{{}, {y}};
-  kernel.implementation = "copy";
+  kernel.implementation = "loops:copy";
   kernel.bind = [slot = context.node.attrs<InputAttributes>().slot, bytes = y.bytes(),
                  threads = context.threads](Operands o) -> Call {
     return [=, to = as<std::byte>(o.outputs[0])](const Step& step) {
@@ -29,7 +29,7 @@ PreparedKernel prepare_input(const PrepareContext& context) {
 PreparedKernel prepare_fill(const PrepareContext& context) {
   const Layout y = plain_f32(context.node.outputs[0].shape);
   PreparedKernel kernel{{}, {y}};
-  kernel.implementation = "fill";
+  kernel.implementation = "loops:fill";
   kernel.bind = [value = context.node.attrs<FillAttributes>().value,
                  n = y.elements()](Operands o) -> Call {
     return [=, to = as<float>(o.outputs[0])](const Step&) { std::fill_n(to, n, value); };

@@ -14,6 +14,7 @@ const Loops& table() {
     add_dropout(loops);
     add_rows(loops);
     add_optimiser(loops);
+    add_dense(loops);
     return loops;
   }();
   return table;

@@ -10,6 +10,7 @@ void add_elementwise(Loops& loops);
 void add_dropout(Loops& loops);
 void add_rows(Loops& loops);
 void add_optimiser(Loops& loops);
+void add_dense(Loops& loops);
 
 const Loops& table();
 
