@@ -63,7 +63,7 @@ int run(const Flags& flags) {
   const int64_t rows = evaluation_rows(options.batch);
   Evaluator::compile(model, dataset->test->size(), rows);
   const Buffer arena(model.arena_bytes());
-  Replica replica(*model.parameters());
+  Replica replica(*model.parameters(), /*with_gradients=*/false);
   restore(checkpoint, *model.parameters(), replica);
   Evaluator evaluator(model, replica, arena, *dataset, rows);
   const Evaluation result = *evaluator.run([] { return false; }, [](int64_t) {});

@@ -10,6 +10,7 @@
 #include <condition_variable>
 
 #include "cli/command.h"
+#include "core/error.h"
 #include "train/interrupt.h"
 
 namespace crossbow::cli {
@@ -84,6 +85,7 @@ void Reporter::note(std::string_view text) {
 }
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
+  if (InterruptGuard::requested()) fail("interrupted before the training began");
   const std::lock_guard lock(mutex_);
   loading_ = what;
   progress.done = done;

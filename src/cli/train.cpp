@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/reporter.h"
+#include "core/error.h"
 #include "core/machine.h"
 #include "models/model.h"
 #include "train/checkpoint.h"
@@ -43,11 +44,13 @@ std::string new_run_folder(const TrainOptions& options) {
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-') c = '-';
   }
-  fs::create_directories("runs");
-  for (int n = 1;; ++n) {
+  std::error_code error;
+  fs::create_directories("runs", error);
+  for (int n = 1; !error; ++n) {
     const fs::path path = fs::path("runs") / fmt::format("{}-{}", name, n);
-    if (fs::create_directory(path)) return path.string();
+    if (fs::create_directory(path, error)) return path.string();
   }
+  fail("cannot make a folder in ./runs ({}): choose another with --out", error.message());
 }
 
 TrainOptions options_of(const Flags& flags) {
@@ -120,8 +123,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
              count(*o.threads_per_learner, "thread"), o.batch, o.precision);
   fmt::print(out, "  memory    {:.0f} MiB at most\n", peak_memory_mb());
   fmt::print(out, "  run       {}: checkpoint, metrics.jsonl, config.toml, plan.json\n", *o.out);
-  fmt::print(out, "  next      crossbow {} {}\n", r.interrupted ? "train --resume" : "eval",
-             *o.out);
+  if (!r.interrupted) fmt::print(out, "  next      crossbow eval {}\n", *o.out);
 }
 
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {

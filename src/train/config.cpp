@@ -79,7 +79,7 @@ Number parse_number(std::string_view name, std::string_view text, std::string_vi
 double parse_real(std::string_view name, std::string_view text) {
   const auto value = parse_number<double>(name, text, "a number");
   if (!std::isfinite(value)) fail_usage("{}: '{}' is not a finite number", name, text);
-  return value;
+  return value == 0 ? 0 : value;  // no negative zero: TOML would read it back as an integer's
 }
 
 template <typename T>
