@@ -44,6 +44,12 @@ struct Loop {
   int64_t error_at = 0;
 };
 
+/// Leaves nothing to take, when it goes out of scope.
+struct EndLoop {
+  Loop& loop;
+  ~EndLoop() { loop.next = loop.n; }
+};
+
 }  // namespace
 
 void parallel_for(int64_t n, const OpenOptions& options, std::string_view what,
@@ -60,6 +66,8 @@ void parallel_for(int64_t n, const OpenOptions& options, std::string_view what,
         }
       });
     }
+    // Whatever `progress` throws, the helpers have no more to do.
+    const EndLoop end{loop};
     while (loop.step()) {
       if (options.progress) options.progress(what, loop.done, n);
     }
