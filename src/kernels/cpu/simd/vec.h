@@ -44,9 +44,8 @@ inline F32 broadcast(float x) {
 }
 
 /// Two vectors, the unit in which activations are read and written. Neighbouring floats lie side by
-/// side in them; of bf16, which come as the halves of 32 bits, first[l] and second[l] are
-/// neighbours, since taking the halves apart is cheaper than moving them to where they would
-/// belong.
+/// side in them; of bf16, which come as the halves of 32 bits, v[0][l] and v[1][l] are neighbours,
+/// since taking the halves apart is cheaper than moving them to where they would belong.
 struct Pair {
   F32 v[2];
 };
@@ -141,7 +140,8 @@ inline void store_part(T* p, Pair v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = part[i];
 }
 
-/// The larger one; b if either is NaN, as the instruction has it.
+/// The larger one; b if either is NaN, as the instruction has it. (maskz_ with all lanes costs nothing
+/// and spares GCC 12's false warning about the plain intrinsic, its bug 105593.)
 inline F32 max(F32 a, F32 b) {
 #if defined(__AVX512F__)
   return (F32)_mm512_maskz_max_ps(0xFFFF, (__m512)a, (__m512)b);
