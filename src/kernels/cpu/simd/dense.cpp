@@ -8,14 +8,6 @@ namespace {
 
 constexpr int64_t kBlockInputs = 16, kBlockOutputs = 64;
 
-inline float total(F32 v) {
-#if defined(__AVX512F__)
-  return _mm512_reduce_add_ps((__m512)v);
-#else
-  return sum(v);
-#endif
-}
-
 /// kRows rows of dx, kInputs columns: the sums stay in registers while all outputs go by.
 template <int kRows, int kInputs>
 inline void tile(const DenseBlocks& b, const float* w, const float* dy, float* dx) {
@@ -32,7 +24,7 @@ inline void tile(const DenseBlocks& b, const float* w, const float* dy, float* d
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int i = 0; i < kInputs; ++i) dx[r * b.inputs + i] = total(sums[r][i]);
+    for (int i = 0; i < kInputs; ++i) dx[r * b.inputs + i] = sum(sums[r][i]);
   }
 }
 

@@ -8,7 +8,7 @@ namespace {
 constexpr int kQuads = kLanes / 2;  // counters in a vector
 
 /// 64-bit products of the lower halves; compilers multiply all 64 bits, which takes three times as
-/// long.
+/// long. For maskz_ see max in vec.h.
 U64 multiply_low(U64 a, U64 b) {
 #if defined(__AVX512F__)
   return (U64)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, (__m512i)b);

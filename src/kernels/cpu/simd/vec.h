@@ -140,8 +140,8 @@ inline void store_part(T* p, Pair v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = part[i];
 }
 
-/// The larger one; b if either is NaN, as the instruction has it. (maskz_ with all lanes costs nothing
-/// and spares GCC 12's false warning about the plain intrinsic, its bug 105593.)
+/// The larger one; b if either is NaN, as the instruction has it. The maskz_ forms with all lanes
+/// cost nothing and spare GCC 12's false warnings about plain intrinsics (its bug 105593).
 inline F32 max(F32 a, F32 b) {
 #if defined(__AVX512F__)
   return (F32)_mm512_maskz_max_ps(0xFFFF, (__m512)a, (__m512)b);
@@ -162,9 +162,12 @@ inline F32 abs(F32 x) {
 }
 
 inline float sum(F32 v) {
-  float total = 0;
-  for (int i = 0; i < kLanes; ++i) total += v[i];
-  return total;
+  float lanes[kLanes];
+  store(lanes, v);
+  typedef float F32x4 __attribute__((vector_size(16)));
+  F32x4 quarter = load_raw<F32x4>(lanes);
+  for (int i = 4; i < kLanes; i += 4) quarter += load_raw<F32x4>(lanes + i);
+  return (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
 }
 inline float max(F32 v) {
   float largest = v[0];
