@@ -8,13 +8,13 @@
 #include "core/rng.h"
 #include "device/buffer.h"
 #include "device/vector_math.h"
-#include "graph/autodiff.h"
 #include "graph/op.h"
 #include "graph/source.h"
 #include "kernels/kernel.h"
 #include "ops/activation.h"
 #include "ops/batch_norm.h"
 #include "ops/dropout.h"
+#include "passes/autodiff.h"
 
 namespace crossbow {
 namespace {

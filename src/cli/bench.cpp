@@ -98,11 +98,12 @@ void print_slowest_ops(const BenchmarkResult& r) {
 
 void print_bound(std::FILE* to, const BenchmarkResult& r) {
   const Bound& b = r.bound;
-  fmt::print(to,
-             "  bound    {:.0f} % reached of {:.3f} ms a step: products alone {:.3f}, bytes of other "
-             "loops {:.3f} (at {:.1f} GB/s), bytes of the update {:.3f}\n",
-             100 * r.reached(), b.seconds() * 1e3, b.library * 1e3, b.element_wise * 1e3,
-             b.bandwidth / 1e9, b.update * 1e3);
+  fmt::print(
+      to,
+      "  bound    {:.0f} % reached of {:.3f} ms a step: products alone {:.3f}, bytes of other "
+      "loops {:.3f} (at {:.1f} GB/s), bytes of the update {:.3f}\n",
+      100 * r.reached(), b.seconds() * 1e3, b.library * 1e3, b.element_wise * 1e3,
+      b.bandwidth / 1e9, b.update * 1e3);
 }
 
 void print_text(const BenchmarkResult& r) {

@@ -3,8 +3,8 @@
 
 #include "cli/command.h"
 #include "graph/dot.h"
-#include "graph/passes.h"
 #include "models/model.h"
+#include "passes/passes.h"
 #include "train/compiled_model.h"
 #include "train/config.h"
 #include "train/recipe.h"

@@ -72,13 +72,16 @@ int64_t Layout::offset(const Shape& index) const {
 std::string Layout::str() const {
   std::vector<int> order(shape.rank());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] > strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return strides[a] > strides[b]; });
   std::string tag;
   for (int d : order) {
-    const bool blocked = std::any_of(blocks.begin(), blocks.end(), [&](auto& b) { return b.dim == d; });
+    const bool blocked =
+        std::any_of(blocks.begin(), blocks.end(), [&](auto& b) { return b.dim == d; });
     tag += static_cast<char>((blocked ? 'A' : 'a') + d);
   }
-  for (const auto& [dim, size] : blocks) tag += fmt::format("{}{}", size, static_cast<char>('a' + dim));
+  for (const auto& [dim, size] : blocks)
+    tag += fmt::format("{}{}", size, static_cast<char>('a' + dim));
   return fmt::format("{} {} {}", name_of(dtype), shape.str(), tag);
 }
 

@@ -26,7 +26,7 @@ struct Layout {
   Shape strides;              // of each dimension's outer (unblocked) index
   std::vector<Block> blocks;  // innermost last
 
-  static Layout plain(const Shape& shape, DType dtype);  // row-major
+  static Layout plain(const Shape& shape, DType dtype);          // row-major
   static Layout channels_last(const Shape& shape, DType dtype);  // NCHW shape stored as NHWC
   /// NCHW shape stored as nChw<block>c.
   static Layout channel_blocked(const Shape& shape, DType dtype, int64_t block);

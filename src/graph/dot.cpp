@@ -56,9 +56,10 @@ std::string to_dot(const Graph& graph) {
     if (scope.empty()) {
       out += nodes;
     } else {
-      out += fmt::format("  subgraph \"cluster_{}\" {{\n    label=\"{}\" style=rounded "
-                         "color=\"#999999\" fontname=Helvetica fontsize=10;\n{}  }}\n",
-                         scope, scope, nodes);
+      out += fmt::format(
+          "  subgraph \"cluster_{}\" {{\n    label=\"{}\" style=rounded "
+          "color=\"#999999\" fontname=Helvetica fontsize=10;\n{}  }}\n",
+          scope, scope, nodes);
     }
   }
   for (size_t id = 0; id < graph.nodes().size(); ++id) {
@@ -68,7 +69,8 @@ std::string to_dot(const Graph& graph) {
     }
   }
   for (const auto& [name, v] : graph.outputs()) {
-    out += fmt::format("  \"{}\" [shape=plaintext style=\"\"];\n  n{} -> \"{}\";\n", name, v.node, name);
+    out += fmt::format("  \"{}\" [shape=plaintext style=\"\"];\n  n{} -> \"{}\";\n", name, v.node,
+                       name);
   }
   return out + "}\n";
 }

@@ -1,6 +1,7 @@
 // The dataflow graph: typed nodes in topological order. A graph is built by the functions of ops/
 // (`relu(x)`, `add(a, b)`) and models/layers.h, rewritten by passes, extended by autodiff and
-// compiled by plan/. It is a plain value: copy it freely; no thread may change it while another reads.
+// compiled by plan/. It is a plain value: copy it freely; no thread may change it while another
+// reads.
 #pragma once
 
 #include <cstdint>

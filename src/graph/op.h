@@ -61,8 +61,8 @@ class CaseBuilder {
 struct Case {
   std::string name;
   std::function<Tensor(CaseBuilder&)> build;  // returns the op's output to check
-  bool small = true;           // few enough elements for finite differences
-  bool differentiable = true;  // false: only the forward value can be checked
+  bool small = true;                          // few enough elements for finite differences
+  bool differentiable = true;                 // false: only the forward value can be checked
 };
 
 struct Op {

@@ -7,10 +7,12 @@ namespace crossbow {
 
 /// Seconds that one step cannot be shorter than, by part.
 struct Bound {
-  double library = 0;       // products and library kernels, each alone in warm memory, the least of several
-  double element_wise = 0;  // bytes that our other loops must move, each operand once, over bandwidth
-  double update = 0;        // bytes of the optimiser's pass, over that of memory as large as it needs
-  double bandwidth = 0;     // bytes/s of a copy within as much memory as the arena
+  double library =
+      0;  // products and library kernels, each alone in warm memory, the least of several
+  double element_wise =
+      0;                 // bytes that our other loops must move, each operand once, over bandwidth
+  double update = 0;     // bytes of the optimiser's pass, over that of memory as large as it needs
+  double bandwidth = 0;  // bytes/s of a copy within as much memory as the arena
 
   double seconds() const { return library + element_wise + update; }
 };

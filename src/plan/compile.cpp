@@ -150,7 +150,8 @@ class Compiler {
     for (const Stored& c : conversions) {
       if (c.layout == wanted) return c;
     }
-    return conversions.emplace_back(convert(graph_.node(v).name, original, in_arena(wanted), false));
+    return conversions.emplace_back(
+        convert(graph_.node(v).name, original, in_arena(wanted), false));
   }
 
   Stored convert(const std::string& name, const Stored& from, Stored to, bool backward) {
@@ -194,7 +195,8 @@ class Compiler {
       if (slot->layout == layout) return {layout, location(Place::gradient, *slot), -1};
     }
     for (const auto& [from, to] : node.op->in_place) {
-      if (to != index || !options_.reuse_memory || static_cast<size_t>(from) >= inputs.size()) continue;
+      if (to != index || !options_.reuse_memory || static_cast<size_t>(from) >= inputs.size())
+        continue;
       const Stored& input = inputs[from];
       if (input.storage < 0 || input.layout.bytes() != layout.bytes()) continue;
       if (last_use(node.inputs[from]) > id || taken_.count(input.storage)) continue;
@@ -235,8 +237,8 @@ class Compiler {
     }
     const auto types = graph_.input_types(node);
     const double flops = node.op->flops ? node.op->flops(node, types) : 0;
-    emit({node.name, std::string(node.op->name), {}, flops, is_backward(id)},
-         prepared_[id], inputs, outputs);
+    emit({node.name, std::string(node.op->name), {}, flops, is_backward(id)}, prepared_[id], inputs,
+         outputs);
     for (size_t i = 0; i < node.outputs.size() && !options_.update; ++i) {
       deliver_gradient({id, static_cast<int32_t>(i)});
     }
@@ -256,7 +258,8 @@ class Compiler {
       const auto* slot = program_->parameters_->find(name);
       const Location place = location(Place::gradient, *slot);
       const Stored& written = stored_.at(v);
-      if (written.location.place == place.place && written.location.offset == place.offset) continue;
+      if (written.location.place == place.place && written.location.offset == place.offset)
+        continue;
       convert(name, written, {slot->layout, place, -1}, true);
     }
   }
@@ -320,8 +323,10 @@ class Compiler {
     };
     for (size_t k = 0; k < storages_.size(); ++k) {
       Program::Kernel& kernel = program_->kernels_[k];
-      for (size_t i = 0; i < kernel.inputs.size(); ++i) place(kernel.inputs[i], storages_[k].inputs[i]);
-      for (size_t i = 0; i < kernel.outputs.size(); ++i) place(kernel.outputs[i], storages_[k].outputs[i]);
+      for (size_t i = 0; i < kernel.inputs.size(); ++i)
+        place(kernel.inputs[i], storages_[k].inputs[i]);
+      for (size_t i = 0; i < kernel.outputs.size(); ++i)
+        place(kernel.outputs[i], storages_[k].outputs[i]);
       place(kernel.scratch, storages_[k].scratch);
     }
     for (auto& [name, stored] : results_) {
@@ -329,7 +334,8 @@ class Compiler {
       program_->results_[name] = {stored.location, stored.layout};
     }
     program_->arena_bytes_ = plan.bytes;
-    program_->arena_bytes_without_reuse_ = plan_memory(lifetimes_, false).bytes + plan_memory(in_place_, false).bytes;
+    program_->arena_bytes_without_reuse_ =
+        plan_memory(lifetimes_, false).bytes + plan_memory(in_place_, false).bytes;
   }
 
   struct Storages {
@@ -340,9 +346,9 @@ class Compiler {
   const Graph& graph_;
   const CompileOptions& options_;
   std::shared_ptr<Program> program_;
-  std::vector<PreparedKernel> prepared_;                      // by node
-  std::map<Value, std::vector<std::string>> gradients_;       // parameters whose gradient it is
-  std::map<std::string, int32_t> parameter_ids_;              // nodes by name
+  std::vector<PreparedKernel> prepared_;                 // by node
+  std::map<Value, std::vector<std::string>> gradients_;  // parameters whose gradient it is
+  std::map<std::string, int32_t> parameter_ids_;         // nodes by name
   std::map<Value, Stored> stored_;
   std::map<Value, std::list<Stored>> conversions_;
   std::map<Value, int32_t> last_uses_;

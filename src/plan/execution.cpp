@@ -14,12 +14,18 @@ Execution::Execution(std::shared_ptr<const Program> program, const Replica& repl
   }
   const auto address = [&](Program::Location location) -> void* {
     switch (location.place) {
-      case Program::Place::absent: return nullptr;
-      case Program::Place::arena: return arena.data() + location.offset;
-      case Program::Place::parameter: return replica.parameters.data() + location.offset;
-      case Program::Place::gradient: return replica.gradients.data() + location.offset;
-      case Program::Place::momentum: return replica.momentum.data() + location.offset;
-      case Program::Place::state: return replica.states.data() + location.offset;
+      case Program::Place::absent:
+        return nullptr;
+      case Program::Place::arena:
+        return arena.data() + location.offset;
+      case Program::Place::parameter:
+        return replica.parameters.data() + location.offset;
+      case Program::Place::gradient:
+        return replica.gradients.data() + location.offset;
+      case Program::Place::momentum:
+        return replica.momentum.data() + location.offset;
+      case Program::Place::state:
+        return replica.states.data() + location.offset;
     }
     return nullptr;
   };
@@ -59,8 +65,7 @@ double Execution::scalar(const std::string& name) const {
 
 const float* Execution::scalar_address(const std::string& name) const {
   const auto it = program_->results_.find(name);
-  const bool scalar = it != program_->results_.end() &&
-                      it->second.layout.dtype == DType::f32 &&
+  const bool scalar = it != program_->results_.end() && it->second.layout.dtype == DType::f32 &&
                       it->second.layout.elements() == 1;
   return scalar ? static_cast<const float*>(results_.at(name)) : nullptr;
 }

@@ -17,11 +17,16 @@ void append(std::vector<ParameterLayout::Slot>& slots, int64_t& elements, std::s
 
 float load(const Layout& layout, const void* data, int64_t offset) {
   switch (layout.dtype) {
-    case DType::f32: return static_cast<const float*>(data)[offset];
-    case DType::f64: return static_cast<float>(static_cast<const double*>(data)[offset]);
-    case DType::bf16: return static_cast<const bf16*>(data)[offset];
-    case DType::i32: return static_cast<float>(static_cast<const int32_t*>(data)[offset]);
-    case DType::u8: return static_cast<const uint8_t*>(data)[offset];
+    case DType::f32:
+      return static_cast<const float*>(data)[offset];
+    case DType::f64:
+      return static_cast<float>(static_cast<const double*>(data)[offset]);
+    case DType::bf16:
+      return static_cast<const bf16*>(data)[offset];
+    case DType::i32:
+      return static_cast<float>(static_cast<const int32_t*>(data)[offset]);
+    case DType::u8:
+      return static_cast<const uint8_t*>(data)[offset];
   }
   return 0;
 }
@@ -49,18 +54,24 @@ int64_t fan_of(const Shape& shape, Initialiser::Fan fan) {
   const int64_t in = (shape.rank() > 1 ? shape[1] : 1) * window;
   const int64_t out = shape[0] * window;
   switch (fan) {
-    case Initialiser::Fan::in: return in;
-    case Initialiser::Fan::out: return out;
-    case Initialiser::Fan::average: return (in + out) / 2;
+    case Initialiser::Fan::in:
+      return in;
+    case Initialiser::Fan::out:
+      return out;
+    case Initialiser::Fan::average:
+      return (in + out) / 2;
   }
   return in;
 }
 
 float draw(Rng& rng, const Initialiser& init, double fan) {
   switch (init.kind) {
-    case Initialiser::Kind::constant: return init.a;
-    case Initialiser::Kind::uniform: return rng.uniform(init.a, init.b);
-    case Initialiser::Kind::gaussian: return init.a + init.b * rng.gaussian();
+    case Initialiser::Kind::constant:
+      return init.a;
+    case Initialiser::Kind::uniform:
+      return rng.uniform(init.a, init.b);
+    case Initialiser::Kind::gaussian:
+      return init.a + init.b * rng.gaussian();
     case Initialiser::Kind::truncated_gaussian: {
       float g = rng.gaussian();
       while (std::abs(g) > 2) g = rng.gaussian();
@@ -70,7 +81,8 @@ float draw(Rng& rng, const Initialiser& init, double fan) {
       const float limit = static_cast<float>(std::sqrt(3 / fan));
       return rng.uniform(-limit, limit);
     }
-    case Initialiser::Kind::he: return static_cast<float>(std::sqrt(2 / fan)) * rng.gaussian();
+    case Initialiser::Kind::he:
+      return static_cast<float>(std::sqrt(2 / fan)) * rng.gaussian();
   }
   return 0;
 }
@@ -123,9 +135,14 @@ template <typename T>
 static void write_values(const Layout& layout, void* to, std::span<const T> row_major) {
   for_each_element(layout, row_major.size(), [&](int64_t offset, size_t i) {
     switch (layout.dtype) {
-      case DType::f32: static_cast<float*>(to)[offset] = static_cast<float>(row_major[i]); break;
-      case DType::f64: static_cast<double*>(to)[offset] = row_major[i]; break;
-      default: fail("parameters are f32 or f64, not {}", name_of(layout.dtype));
+      case DType::f32:
+        static_cast<float*>(to)[offset] = static_cast<float>(row_major[i]);
+        break;
+      case DType::f64:
+        static_cast<double*>(to)[offset] = row_major[i];
+        break;
+      default:
+        fail("parameters are f32 or f64, not {}", name_of(layout.dtype));
     }
   });
 }

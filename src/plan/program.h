@@ -102,9 +102,9 @@ class Program {
   int threads_ = 1;
 };
 
-/// A program bound to one replica and one arena (at least Program::arena_bytes() long; programs that
-/// never run at the same time may share it). Keeps the program alive, not the memory. One thread at
-/// a time; that thread should have set its OpenMP width to Program::threads().
+/// A program bound to one replica and one arena (at least Program::arena_bytes() long; programs
+/// that never run at the same time may share it). Keeps the program alive, not the memory. One
+/// thread at a time; that thread should have set its OpenMP width to Program::threads().
 class Execution {
  public:
   Execution(std::shared_ptr<const Program> program, const Replica& replica, const Buffer& arena);

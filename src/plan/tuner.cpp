@@ -31,8 +31,8 @@ std::filesystem::path Tuner::default_file() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
   if (!cache && !home) return {};
-  const std::filesystem::path root = cache ? std::filesystem::path(cache)
-                                           : std::filesystem::path(home) / ".cache";
+  const std::filesystem::path root =
+      cache ? std::filesystem::path(cache) : std::filesystem::path(home) / ".cache";
   return root / "crossbow" / fmt::format("choices-{}.json", processor());
 }
 

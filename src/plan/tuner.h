@@ -16,8 +16,8 @@ class Tuner : public AlgorithmChooser {
  public:
   using Choices = std::map<std::string, std::string>;
 
-  /// Reads what earlier processes found on this kind of processor from `file`, if it can be read; empty: remembers
-  /// within this process only.
+  /// Reads what earlier processes found on this kind of processor from `file`, if it can be read;
+  /// empty: remembers within this process only.
   explicit Tuner(std::filesystem::path file = default_file());
   /// Writes new choices to the file; failing to is no error.
   ~Tuner() override;

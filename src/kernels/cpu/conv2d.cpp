@@ -80,13 +80,12 @@ Call in_turn(Call first, Call second) {
 
 Call convert(const Desc& from, void* from_data, const Desc& to, void* to_data) {
   const auto desc = onednn::reorder(from, to);
-  return onednn::bind(dnnl::reorder(desc), {{DNNL_ARG_FROM, from, from_data},
-                                            {DNNL_ARG_TO, to, to_data}});
+  return onednn::bind(dnnl::reorder(desc),
+                      {{DNNL_ARG_FROM, from, from_data}, {DNNL_ARG_TO, to, to_data}});
 }
 
 bool is_fallback(const std::string& implementation) {
-  return implementation.find("ref") != std::string::npos ||
-         implementation.find("gemm:") == 0;
+  return implementation.find("ref") != std::string::npos || implementation.find("gemm:") == 0;
 }
 
 /// Tries `make(desc of the activation)` with the library's own choice of layout and with the
@@ -131,9 +130,8 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
                                   onednn::desc_any(g.y, g.dtype), g.window);
     });
     const WeightsDoor door{g.groups > 1, desc.weights_desc()};
-    PreparedKernel kernel{
-        {onednn::layout_of(desc.src_desc()), door.outer(g, g.dtype), bias},
-        {onednn::layout_of(desc.dst_desc())}};
+    PreparedKernel kernel{{onednn::layout_of(desc.src_desc()), door.outer(g, g.dtype), bias},
+                          {onednn::layout_of(desc.dst_desc())}};
     kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
     kernel.implementation = onednn::implementation(desc);
     kernel.bind = [desc, door, g, bias_desc, with_bias](Operands o) {
@@ -189,10 +187,11 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   const auto required = g.groups == 1 ? c.required[0] : std::nullopt;
   return best(c, g, [&](dnnl::algorithm algorithm) {
     const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
-      return with_offered_layout(required, g.grouped_weights(), DType::f32, [&](const Desc& weights) {
-        return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
-                                             onednn::desc_any(g.y, g.dtype), g.window);
-      });
+      return with_offered_layout(
+          required, g.grouped_weights(), DType::f32, [&](const Desc& weights) {
+            return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
+                                                 onednn::desc_any(g.y, g.dtype), g.window);
+          });
     });
     const WeightsDoor door{g.groups > 1, desc.diff_weights_desc()};
     PreparedKernel kernel{

@@ -32,10 +32,17 @@ dnnl::post_ops fused(Activation activation) {
 #endif
   };
   switch (activation) {
-    case Activation::none: break;
-    case Activation::relu: append(dnnl::algorithm::eltwise_relu); break;
-    case Activation::sigmoid: append(dnnl::algorithm::eltwise_logistic); break;
-    case Activation::tanh: append(dnnl::algorithm::eltwise_tanh); break;
+    case Activation::none:
+      break;
+    case Activation::relu:
+      append(dnnl::algorithm::eltwise_relu);
+      break;
+    case Activation::sigmoid:
+      append(dnnl::algorithm::eltwise_logistic);
+      break;
+    case Activation::tanh:
+      append(dnnl::algorithm::eltwise_tanh);
+      break;
   }
   return ops;
 }

@@ -44,11 +44,16 @@ dnnl::primitive_attr attributes() {
 
 memory::data_type type_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return memory::data_type::f32;
-    case DType::bf16: return memory::data_type::bf16;
-    case DType::i32: return memory::data_type::s32;
-    case DType::u8: return memory::data_type::u8;
-    case DType::f64: break;
+    case DType::f32:
+      return memory::data_type::f32;
+    case DType::bf16:
+      return memory::data_type::bf16;
+    case DType::i32:
+      return memory::data_type::s32;
+    case DType::u8:
+      return memory::data_type::u8;
+    case DType::f64:
+      break;
   }
   fail("the cpu device does not compute in {}; use --precision f32 or bf16", name_of(dtype));
 }
@@ -79,8 +84,11 @@ Layout layout_of(const Desc& desc) {
     fail("oneDNN chose a layout that is not strides plus blocks");
   }
   const auto shape = [](const memory::dims& dims) { return Shape(std::span<const int64_t>(dims)); };
-  Layout layout{shape(desc.get_dims()), DType::f32, shape(desc.get_padded_dims()),
-                shape(desc.get_strides()), {}};
+  Layout layout{shape(desc.get_dims()),
+                DType::f32,
+                shape(desc.get_padded_dims()),
+                shape(desc.get_strides()),
+                {}};
   const memory::dims blocks = desc.get_inner_blks(), dims = desc.get_inner_idxs();
   const memory::data_type type = desc.get_data_type();
 #else
@@ -121,22 +129,33 @@ Call bind(const dnnl::primitive& primitive, const std::vector<Argument>& argumen
     const dnnl_status_t status =
         dnnl_primitive_execute(bound->primitive.get(), bound->stream.get(),
                                static_cast<int>(bound->arguments.size()), bound->arguments.data());
-    if (status != dnnl_success) fail("oneDNN failed to run a kernel (status {})", static_cast<int>(status));
+    if (status != dnnl_success)
+      fail("oneDNN failed to run a kernel (status {})", static_cast<int>(status));
   };
 }
 
 #if DNNL_VERSION_MAJOR >= 3
 ConvForward conv_forward(dnnl::algorithm algorithm, const Desc& src, const Desc& weights,
                          const Desc& bias, const Desc& dst, const Window& w) {
-  return {engine(), prop_kind::forward_training, algorithm, src, weights, bias, dst, w.strides,
-          w.dilation, w.padding_low, w.padding_high, attributes()};
+  return {engine(),
+          prop_kind::forward_training,
+          algorithm,
+          src,
+          weights,
+          bias,
+          dst,
+          w.strides,
+          w.dilation,
+          w.padding_low,
+          w.padding_high,
+          attributes()};
 }
 
 ConvBackwardData conv_backward_data(dnnl::algorithm algorithm, const Desc& diff_src,
                                     const Desc& weights, const Desc& diff_dst, const Window& w) {
   const ConvForward hint = conv_forward(algorithm, diff_src, weights, {}, diff_dst, w);
-  return {engine(), algorithm, diff_src, weights, diff_dst, w.strides, w.dilation, w.padding_low,
-          w.padding_high, hint, attributes()};
+  return {engine(),   algorithm,     diff_src,       weights, diff_dst,    w.strides,
+          w.dilation, w.padding_low, w.padding_high, hint,    attributes()};
 }
 
 ConvBackwardWeights conv_backward_weights(dnnl::algorithm algorithm, const Desc& src,
@@ -144,21 +163,25 @@ ConvBackwardWeights conv_backward_weights(dnnl::algorithm algorithm, const Desc&
                                           const Desc& diff_dst, const Window& w) {
   const Desc weights = Desc(diff_weights.get_dims(), src.get_data_type(), memory::format_tag::any);
   const ConvForward hint = conv_forward(algorithm, src, weights, diff_bias, diff_dst, w);
-  return {engine(), algorithm, src, diff_weights, diff_bias, diff_dst, w.strides, w.dilation,
-          w.padding_low, w.padding_high, hint, attributes()};
+  return {engine(),  algorithm,  src,           diff_weights,   diff_bias, diff_dst,
+          w.strides, w.dilation, w.padding_low, w.padding_high, hint,      attributes()};
 }
 
 PoolForward pool_forward(dnnl::algorithm algorithm, const Desc& src, const Desc& dst,
                          const Window& w, const memory::dims& kernel) {
-  return {engine(), prop_kind::forward_training, algorithm, src, dst, w.strides, kernel, w.dilation,
-          w.padding_low, w.padding_high, attributes()};
+  return {engine(),      prop_kind::forward_training,
+          algorithm,     src,
+          dst,           w.strides,
+          kernel,        w.dilation,
+          w.padding_low, w.padding_high,
+          attributes()};
 }
 
 PoolBackward pool_backward(dnnl::algorithm algorithm, const Desc& diff_src, const Desc& diff_dst,
                            const Window& w, const memory::dims& kernel) {
   const PoolForward hint = pool_forward(algorithm, diff_src, diff_dst, w, kernel);
-  return {engine(), algorithm, diff_src, diff_dst, w.strides, kernel, w.dilation, w.padding_low,
-          w.padding_high, hint, attributes()};
+  return {engine(),   algorithm,     diff_src,       diff_dst, w.strides,   kernel,
+          w.dilation, w.padding_low, w.padding_high, hint,     attributes()};
 }
 
 DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,

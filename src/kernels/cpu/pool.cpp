@@ -17,8 +17,11 @@ struct Geometry {
   Window window;
   dnnl::memory::dims kernel;
 
-  Geometry(const PoolAttributes& a, const Shape& x, const Shape& y) : kernel{a.kernel_h, a.kernel_w} {
-    const auto right = [&](int d, int64_t k) { return (y[d] - 1) * a.stride + k - x[d] - a.padding; };
+  Geometry(const PoolAttributes& a, const Shape& x, const Shape& y)
+      : kernel{a.kernel_h, a.kernel_w} {
+    const auto right = [&](int d, int64_t k) {
+      return (y[d] - 1) * a.stride + k - x[d] - a.padding;
+    };
     window = {{a.stride, a.stride},
               {0, 0},
               {a.padding, a.padding},
@@ -34,9 +37,9 @@ Layout activation(const PrepareContext& c, size_t input) {
 PreparedKernel prepare_max_pool(const PrepareContext& c) {
   const Geometry g(c.node.attrs<PoolAttributes>(), c.input_type(0).shape, c.node.outputs[0].shape);
   const Layout x = activation(c, 0);
-  const auto desc = onednn::pool_forward(
-      dnnl::algorithm::pooling_max, onednn::desc_of(x),
-      onednn::desc_any(c.node.outputs[0].shape, c.precision), g.window, g.kernel);
+  const auto desc = onednn::pool_forward(dnnl::algorithm::pooling_max, onednn::desc_of(x),
+                                         onednn::desc_any(c.node.outputs[0].shape, c.precision),
+                                         g.window, g.kernel);
   PreparedKernel kernel{
       {x}, {onednn::layout_of(desc.dst_desc()), onednn::layout_of(desc.workspace_desc())}};
   kernel.scratch_bytes = desc.scratchpad_desc().get_size();
@@ -97,8 +100,8 @@ Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradi
       const int64_t right = std::min(left + a.kernel_w, w + a.padding);
       const int64_t y0 = std::max<int64_t>(top, 0), y1 = std::min(bottom, h);
       const int64_t x0 = std::max<int64_t>(left, 0), x1 = std::min(right, w);
-      const int64_t count = a.count_include_pad ? (bottom - top) * (right - left)
-                                                : (y1 - y0) * (x1 - x0);
+      const int64_t count =
+          a.count_include_pad ? (bottom - top) * (right - left) : (y1 - y0) * (x1 - x0);
       const float factor = 1.0f / static_cast<float>(count);
       for (int64_t iy = y0; iy < y1; ++iy) {
         for (int64_t ix = x0; ix < x1; ++ix) {
@@ -135,9 +138,8 @@ template <typename T>
 Call bind_weighted_sums(const Taps& taps, const ChannelView& view, int threads, Operands o) {
   return [taps, view, threads, from = static_cast<const T*>(o.inputs[0]),
           to = static_cast<T*>(o.outputs[0])](const Step&) {
-    parallel_for(threads, view.batch * view.blocks, [&](int64_t image) {
-      weighted_sums(taps, from, to, image, view.block);
-    });
+    parallel_for(threads, view.batch * view.blocks,
+                 [&](int64_t image) { weighted_sums(taps, from, to, image, view.block); });
   };
 }
 
@@ -148,8 +150,8 @@ PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a,
   const Layout to = arranged_like(from, result, c.precision);
   // Seen from x: y may have a single position, where channels seem to lie side by side.
   const ChannelView view = channel_view(gradient ? to : from);
-  const Taps taps = gradient ? taps_of(a, result, from.shape, true)
-                             : taps_of(a, from.shape, result, false);
+  const Taps taps =
+      gradient ? taps_of(a, result, from.shape, true) : taps_of(a, from.shape, result, false);
   PreparedKernel kernel{{from}, {to}};
   kernel.implementation = "loops:average";
   kernel.bind = [taps, view, threads = c.threads, precision = c.precision](Operands o) {

@@ -1,9 +1,9 @@
-#include "graph/passes.h"
+#include "passes/passes.h"
 
 #include "graph/op.h"
 #include "graph/source.h"
-#include "graph/rewrite.h"
 #include "ops/batch_norm.h"
+#include "passes/rewrite.h"
 
 namespace crossbow {
 

@@ -32,9 +32,9 @@ class Rewriter {
   void replace_node(int32_t id, const Op& op, std::vector<Value> old_inputs,
                     std::shared_ptr<const Attributes> attributes, const std::string& name) {
     for (Value& v : old_inputs) v = mapped(v);
-    const Value first =
-        to_.append(op, std::move(old_inputs), std::move(attributes), name).value;
-    const size_t outputs = std::min(from_.nodes()[id].outputs.size(), to_.node(first).outputs.size());
+    const Value first = to_.append(op, std::move(old_inputs), std::move(attributes), name).value;
+    const size_t outputs =
+        std::min(from_.nodes()[id].outputs.size(), to_.node(first).outputs.size());
     for (size_t i = 0; i < outputs; ++i) {
       replace({id, static_cast<int32_t>(i)}, {first.node, static_cast<int32_t>(i)});
     }

@@ -1,11 +1,11 @@
 #include <optional>
 
-#include "graph/passes.h"
-#include "graph/rewrite.h"
 #include "ops/activation.h"
 #include "ops/batch_norm.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
 
 namespace crossbow {
 namespace {
@@ -42,9 +42,8 @@ std::optional<Fusion> fuse_activation(const Graph& graph, const Node& node) {
   std::shared_ptr<const Attributes> attributes;
   if (producer.op->name == "dense" &&
       producer.attrs<DenseAttributes>().activation == Activation::none) {
-    attributes = changed<DenseAttributes>(producer, [&](auto& a) {
-      a.activation = node.attrs<ActivationAttributes>().activation;
-    });
+    attributes = changed<DenseAttributes>(
+        producer, [&](auto& a) { a.activation = node.attrs<ActivationAttributes>().activation; });
   } else if (op == "relu" && producer.op->name == "batch_norm" &&
              !producer.attrs<BatchNormAttributes>().relu) {
     attributes = changed<BatchNormAttributes>(producer, [](auto& a) { a.relu = true; });

@@ -1,4 +1,4 @@
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 
 #include "core/error.h"
 #include "graph/op.h"

@@ -1,4 +1,4 @@
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,8 @@ TEST(Autodiff, NamesTheOpThatHasNoGradient) {
     differentiate(g, score.value);
     FAIL() << "differentiated an accuracy";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("accuracy has no gradient"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("accuracy has no gradient"), std::string::npos)
+        << e.what();
   }
 }
 
