@@ -5,7 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
+#include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "core/error.h"
@@ -82,10 +82,19 @@ double parse_real(std::string_view name, std::string_view text) {
   return value == 0 ? 0 : value;  // no negative zero: TOML would read it back as an integer's
 }
 
+/// What the resolved configuration can say again: UTF-8, without the delete character.
+std::string parse_string(std::string_view name, std::string_view text) {
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  const nlohmann::json value(text);
+  const bool valid = nlohmann::json::parse(value.dump(-1, ' ', false, kReplace)) == value;
+  if (!valid || text.find('\x7f') != text.npos) fail_usage("{}: its value is not UTF-8 text", name);
+  return std::string(text);
+}
+
 template <typename T>
 T parse(std::string_view name, std::string_view text) {
   if constexpr (std::is_same_v<T, std::string>) {
-    return std::string(text);
+    return parse_string(name, text);
   } else if constexpr (std::is_same_v<T, bool>) {
     if (text != "true" && text != "false") fail_usage("{}: '{}' is not true or false", name, text);
     return text == "true";

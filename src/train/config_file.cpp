@@ -5,7 +5,7 @@
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/nearest.h"
@@ -26,15 +26,15 @@ std::string value_text(const toml::node& node, std::string_view name) {
   std::string joined;
   for (const toml::node& element : *array) {
     if (!element.is_number()) fail_usage("{}: a list may hold numbers only", name);
-    joined += (joined.empty() ? "" : ",") + value_text(element, name);
+    if (!joined.empty()) joined += ',';
+    joined += value_text(element, name);
   }
   return joined;
 }
 
-std::string quoted(std::string_view text) {
-  std::ostringstream out;
-  out << toml::value<std::string>(text);
-  return out.str();
+/// JSON's escapes are all TOML's too.
+std::string toml_string(const std::string& text) {
+  return nlohmann::json(text).dump();
 }
 
 bool is_string(const OptionEntry& entry) {
@@ -85,8 +85,8 @@ std::string to_config(const TrainOptions& options) {
   for (const OptionEntry& entry : option_table()) {
     if (!option_is_set(options, entry)) continue;
     std::string value = option_text(options, entry);
-    if (is_string(entry)) value = quoted(value);
-    if (is_list(entry)) value = '[' + value + ']';
+    if (is_string(entry)) value = toml_string(value);
+    if (is_list(entry)) value = fmt::format("[{}]", value);
     text += fmt::format("{} = {}\n", entry.name, value);
   }
   return text;

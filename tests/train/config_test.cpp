@@ -87,6 +87,14 @@ TEST(Config, RefusesWrongKinds) {
   EXPECT_SAYS(config_error("sync-period = 4"), "trains one learner");
 }
 
+TEST(Config, RefusesTextThatAFileCouldNotHold) {
+  TrainOptions o;
+  for (const char* text : {"a\xff", "\xc3", "\x7f"}) {
+    EXPECT_SAYS(error_of([&] { set_option(o, *find_option("out"), text); }), "not UTF-8 text");
+  }
+  EXPECT_NO_THROW(set_option(o, *find_option("out"), "Läufe/7"));
+}
+
 TEST(Config, RecipesFillWhatIsOpen) {
   Recipe recipe;
   recipe.data = "cifar10";
