@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "core/nearest.h"
 #include "core/rng.h"
 #include "data/source.h"
 
@@ -18,12 +19,13 @@ std::array<const Source*, 5> sources() {
 }
 
 const Source& find_source(std::string_view name) {
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const Source* source : sources()) {
     if (source->entry.name == name) return *source;
     names.push_back(source->entry.name);
   }
-  fail_usage("there is no data set '{}'; there are {}", name, fmt::join(names, ", "));
+  fail_usage("there is no data set '{}' among {}{}", name, fmt::join(names, ", "),
+             did_you_mean(name, names));
 }
 
 Path default_folder(const std::string& name) {

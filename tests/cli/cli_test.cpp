@@ -87,7 +87,7 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --epochs many", "--epochs: 'many' is not a whole number");
   expect_usage_error("train surplus", "'surplus' is not understood");
   expect_usage_error("train --model lenett", "lenet");
-  expect_usage_error("train --data digit", "digits");
+  expect_usage_error("train --data digit", "did you mean 'digits'");
   expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
   expect_usage_error("train --learners 4", "--learners 4: this version trains one learner");
   expect_usage_error("train --sync sma", "--sync sma: this version trains one learner");
