@@ -46,6 +46,14 @@ struct Geometry {
     return all;
   }
 
+  /// As asked for; and in f32, since some processors' bf16 products are slower (AVX512_BF16 on
+  /// Intel runs at half of f32, AMX and AMD at twice). Activations then stay f32 between layers.
+  std::vector<Geometry> variants() const {
+    std::vector<Geometry> all{*this};
+    if (dtype == DType::bf16) all.emplace_back(*this).dtype = DType::f32;
+    return all;
+  }
+
   /// Grouped weights have a dimension of their own in oneDNN.
   Shape grouped_weights() const {
     if (groups == 1) return weights;
@@ -94,9 +102,9 @@ template <typename Make>
 auto with_offered_layout(const std::optional<Layout>& offered, const Shape& shape, DType dtype,
                          Make make) {
   const auto free_choice = make(onednn::desc_any(shape, dtype));
-  if (!offered || offered->dtype != dtype) return free_choice;
+  if (!offered) return free_choice;
   try {
-    auto as_offered = make(onednn::desc_of(*offered));
+    auto as_offered = make(onednn::desc_of(offered->with_dtype(dtype)));
     if (!is_fallback(onednn::implementation(as_offered))) return as_offered;
   } catch (const dnnl::error&) {
     // No implementation for that layout.
@@ -108,23 +116,25 @@ auto with_offered_layout(const std::optional<Layout>& offered, const Shape& shap
 template <typename Prepare>
 PreparedKernel best(const PrepareContext& c, const Geometry& g, Prepare prepare) {
   std::vector<PreparedKernel> candidates;
-  for (dnnl::algorithm algorithm : g.algorithms()) {
-    try {
-      candidates.push_back(prepare(algorithm));
-    } catch (const dnnl::error&) {
-      // Not implemented on this processor.
+  for (const Geometry& variant : g.variants()) {
+    for (dnnl::algorithm algorithm : variant.algorithms()) {
+      try {
+        candidates.push_back(prepare(variant, algorithm));
+      } catch (const dnnl::error&) {
+        // Not implemented on this processor.
+      }
     }
   }
   return choose(c, g.key, std::move(candidates));
 }
 
 PreparedKernel prepare_conv2d(const PrepareContext& c) {
-  const Geometry g(c, c.node.attrs<Conv2dAttributes>(), c.input_type(0).shape,
-                   c.input_type(1).shape, c.node.outputs[0].shape);
+  const Geometry geometry(c, c.node.attrs<Conv2dAttributes>(), c.input_type(0).shape,
+                          c.input_type(1).shape, c.node.outputs[0].shape);
   const bool with_bias = c.node.has_input(2);
   const Layout bias = with_bias ? Layout::plain(c.input_type(2).shape, DType::f32) : Layout{};
   const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
-  return best(c, g, [&](dnnl::algorithm algorithm) {
+  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
     const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
       return onednn::conv_forward(algorithm, src, g.weights_any(g.dtype), bias_desc,
                                   onednn::desc_any(g.y, g.dtype), g.window);
@@ -153,8 +163,8 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
 
 PreparedKernel prepare_grad_input(const PrepareContext& c) {
   const auto& a = c.node.attrs<Conv2dGradAttributes>();
-  const Geometry g(c, a, a.shape, c.input_type(1).shape, c.input_type(0).shape);
-  return best(c, g, [&](dnnl::algorithm algorithm) {
+  const Geometry geometry(c, a, a.shape, c.input_type(1).shape, c.input_type(0).shape);
+  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
     const auto desc = with_offered_layout(c.offered[0], g.y, g.dtype, [&](const Desc& diff_dst) {
       return onednn::conv_backward_data(algorithm, onednn::desc_any(g.x, g.dtype),
                                         g.weights_any(g.dtype), diff_dst, g.window);
@@ -181,11 +191,11 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
 
 PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   const auto& a = c.node.attrs<Conv2dGradAttributes>();
-  const Geometry g(c, a, c.input_type(0).shape, a.shape, c.input_type(1).shape);
+  const Geometry geometry(c, a, c.input_type(0).shape, a.shape, c.input_type(1).shape);
   const Layout bias = a.with_bias ? Layout::plain(c.node.outputs[1].shape, DType::f32) : Layout{};
   const Desc bias_desc = a.with_bias ? onednn::desc_of(bias) : Desc();
-  const auto required = g.groups == 1 ? c.required[0] : std::nullopt;
-  return best(c, g, [&](dnnl::algorithm algorithm) {
+  const auto required = geometry.groups == 1 ? c.required[0] : std::nullopt;
+  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
     const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
       return with_offered_layout(
           required, g.grouped_weights(), DType::f32, [&](const Desc& weights) {

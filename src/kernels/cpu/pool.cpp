@@ -114,22 +114,33 @@ Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradi
   return taps;
 }
 
-/// Sums in f32 whatever the element type, a few lanes of channels at a time.
+constexpr int64_t kLanes = 16;
+
+/// One target's sums over `lanes` neighbouring channels, in f32 whatever the element type. A
+/// constant `lanes` makes vector code of it.
 template <typename T>
-void weighted_sums(const Taps& taps, const T* source, T* target, int64_t image, int64_t lanes) {
-  constexpr int64_t kChunk = 16;
-  source += image * taps.sources * lanes;
-  target += image * static_cast<int64_t>(taps.of_target.size()) * lanes;
-  for (size_t t = 0; t < taps.of_target.size(); ++t) {
-    for (int64_t begin = 0; begin < lanes; begin += kChunk) {
-      const int64_t count = std::min(kChunk, lanes - begin);
-      float sum[kChunk] = {};
-      for (const Taps::Tap& tap : taps.of_target[t]) {
-        const T* from = source + tap.source * lanes + begin;
-        for (int64_t c = 0; c < count; ++c) sum[c] += tap.factor * from[c];
-      }
-      T* to = target + static_cast<int64_t>(t) * lanes + begin;
-      for (int64_t c = 0; c < count; ++c) to[c] = sum[c];
+inline void weighted_sum(const std::vector<Taps::Tap>& taps, const T* source, T* target,
+                         int64_t stride, int64_t lanes) {
+  float sums[kLanes] = {};
+  for (const Taps::Tap& tap : taps) {
+    const T* from = source + tap.source * stride;
+    for (int64_t c = 0; c < lanes; ++c) sums[c] += tap.factor * from[c];
+  }
+  for (int64_t c = 0; c < lanes; ++c) target[c] = sums[c];
+}
+
+template <typename T>
+void weighted_sums(const Taps& taps, const T* source, T* target, int64_t image, int64_t stride) {
+  const auto targets = static_cast<int64_t>(taps.of_target.size());
+  source += image * taps.sources * stride;
+  target += image * targets * stride;
+  for (int64_t t = 0; t < targets; ++t) {
+    int64_t c = 0;
+    for (; c + kLanes <= stride; c += kLanes) {
+      weighted_sum(taps.of_target[t], source + c, target + t * stride + c, stride, kLanes);
+    }
+    if (c < stride) {
+      weighted_sum(taps.of_target[t], source + c, target + t * stride + c, stride, stride - c);
     }
   }
 }
@@ -143,9 +154,13 @@ Call bind_weighted_sums(const Taps& taps, const ChannelView& view, int threads, 
   };
 }
 
-/// `from` offered in some layout of channels, which the result keeps.
+/// The result keeps the layout of its source: the offered one, or blocks of channels where that is
+/// row-major, as behind a dense layer's gradient.
 PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a, bool gradient) {
-  const Layout from = activation(c, 0);
+  Layout from = activation(c, 0);
+  if (from.is_plain() && from.shape[1] % kLanes == 0) {
+    from = Layout::channel_blocked(from.shape, from.dtype, kLanes);
+  }
   const Shape& result = c.node.outputs[0].shape;
   const Layout to = arranged_like(from, result, c.precision);
   // Seen from x: y may have a single position, where channels seem to lie side by side.
