@@ -8,7 +8,8 @@ namespace {
 TEST(OpenDataset, SaysWhichNamesThereAre) {
   EXPECT_THROW(open_dataset("mnits"), UsageError);
   EXPECT_ERROR(open_dataset("mnits"),
-               "no data set 'mnits'; there are digits, mnist, cifar10, cifar100, imagefolder");
+               "no data set 'mnits' among digits, mnist, cifar10, cifar100, imagefolder; "
+               "did you mean 'mnist'?");
 }
 
 TEST(OpenDataset, RefusesFoldersThatMakeNoSense) {
