@@ -24,7 +24,7 @@ struct Flags {
 };
 
 struct Memory {
-  double parameters, optimiser, gradients, states, activations, activations_without_reuse;  // MiB
+  double parameters, optimiser, states, activations, activations_without_reuse;  // MiB
 };
 
 Memory memory_of(const Program& program, const TrainOptions& options) {
@@ -33,7 +33,6 @@ Memory memory_of(const Program& program, const TrainOptions& options) {
   Memory m;
   m.parameters = mebibytes(flat);
   m.optimiser = *options.momentum > 0 ? mebibytes(flat) : 0;
-  m.gradients = mebibytes(flat);
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
@@ -60,7 +59,6 @@ Json to_json(const Graph& graph, const Memory& m) {
           {"memory_mb",
            {{"parameters", m.parameters},
             {"optimiser", m.optimiser},
-            {"gradients", m.gradients},
             {"states", m.states},
             {"activations", m.activations},
             {"activations_without_reuse", m.activations_without_reuse}}}};
@@ -91,11 +89,11 @@ void print_nodes(const Graph& graph) {
 void print_memory(const Memory& m, const TrainOptions& o) {
   fmt::print("\nmemory of one learner training at batch {} in {}, MiB\n", o.batch, o.precision);
   fmt::print("  parameters       {:10.2f}\n", m.parameters);
-  fmt::print("  gradients        {:10.2f}\n", m.gradients);
   fmt::print("  optimiser state  {:10.2f}\n", m.optimiser);
   fmt::print("  running states   {:10.2f}\n", m.states);
-  fmt::print("  activations      {:10.2f}   ({:.2f} without reuse)\n", m.activations,
-             m.activations_without_reuse);
+  fmt::print(
+      "  activations      {:10.2f}   ({:.2f} without reuse), gradients and scratch among them\n",
+      m.activations, m.activations_without_reuse);
 }
 
 int run(const Flags& flags) {
