@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -19,8 +22,11 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
     if (entry.is_switch()) {
       const std::string help(entry.help);
       app.add_flag_callback(
-          "--" + name, [this, name] { given_[name] = "true"; }, help);
-      app.add_flag_callback("--no-" + name, [this, name] { given_[name] = "false"; })->group("");
+             "--" + name, [this, name] { given_[name] = "true"; }, help)
+          ->disable_flag_override();
+      app.add_flag_callback("--no-" + name, [this, name] { given_[name] = "false"; })
+          ->group("")
+          ->disable_flag_override();
       continue;
     }
     const std::string help = default_value == "auto"
@@ -52,6 +58,9 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
 
 void print_json(const Json& object) {
   fmt::print("{}\n", object.dump());
+  if (std::fflush(stdout) != 0) {
+    fail("cannot write to standard output ({})", std::strerror(errno));
+  }
 }
 
 std::string grouped(int64_t n) {

@@ -7,10 +7,12 @@
 
 #include "cli/command.h"
 #include "core/error.h"
+#include "models/model.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/evaluation.h"
+#include "train/recipe.h"
 #include "train/train.h"
 
 namespace crossbow::cli {
@@ -47,7 +49,10 @@ void check_classes(const Checkpoint& checkpoint, const data::Dataset& dataset) {
 int run(const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const Checkpoint checkpoint = load(flags.run);
-  const TrainOptions options = flags.options.apply(checkpoint.options);
+  TrainOptions trained = checkpoint.options;
+  trained.threads_per_learner.reset();  // this machine's, unless a flag says otherwise
+  const TrainOptions options =
+      with_recipe(flags.options.apply(trained), find_model(trained.model).recipe);
   validate(options);
   omp_set_num_threads(static_cast<int>(*options.threads_per_learner));
 

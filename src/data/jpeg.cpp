@@ -57,8 +57,8 @@ struct Reader {
     jpeg.err = jpeg_std_error(&errors);
     errors.error_exit = on_error;
     errors.emit_message = on_message;
+    jpeg.client_data = this;  // which the call keeps, and an error in it needs
     jpeg_create_decompress(&jpeg);
-    jpeg.client_data = this;
     progress.progress_monitor = on_progress;
     jpeg.progress = &progress;
     jpeg_mem_src(&jpeg, file.data(), file.size());

@@ -49,12 +49,6 @@ Layout Layout::with_dtype(DType t) const {
   return result;
 }
 
-Layout Layout::with_batch(int64_t n) const {
-  Layout result = *this;
-  result.shape[0] = result.padded[0] = n;
-  return result;
-}
-
 int64_t Layout::offset(const Shape& index) const {
   int64_t offset = 0;
   Shape outer = index;

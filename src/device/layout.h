@@ -35,8 +35,6 @@ struct Layout {
   int64_t elements() const { return padded.elements(); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
   Layout with_dtype(DType t) const;
-  /// The same arrangement for another number of rows (first dimension, unblocked, outermost).
-  Layout with_batch(int64_t n) const;
   /// Where the element at `index` (a position in the logical shape) lies.
   int64_t offset(const Shape& index) const;
   /// For example `f32 [16, 3, 32, 32] aBcd16b`.

@@ -77,7 +77,6 @@ class Graph {
   const std::string& name() const { return name_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(Value v) const { return nodes_[v.node]; }
-  Node& mutable_node(int32_t id) { return nodes_[id]; }
   const TensorType& type(Value v) const { return nodes_[v.node].outputs[v.output]; }
   std::vector<TensorType> input_types(const Node& node) const;
 

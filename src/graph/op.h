@@ -1,5 +1,5 @@
-// What an op is: one table entry a file in ops/ fills in and registers under its name. Kernels,
-// tests, benchmarks and the support table find ops through the registry; there is no central list.
+// What an op is: one table entry a file in ops/ fills in and registers under its name. Kernels
+// and tests find ops through the registry; there is no central list.
 #pragma once
 
 #include <functional>

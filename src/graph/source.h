@@ -5,7 +5,7 @@
 
 namespace crossbow {
 
-/// How a parameter's first values are drawn; see models/initialiser.h for what computes them.
+/// How a parameter's first values are drawn; plan/parameters.cpp draws them.
 struct Initialiser {
   enum class Kind { constant, uniform, gaussian, truncated_gaussian, xavier, he };
   enum class Fan { in, out, average };

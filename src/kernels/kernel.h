@@ -63,7 +63,8 @@ struct PrepareContext {
   /// Layout of each input as its producer writes it; absent for a parameter whose layout is still
   /// open (then the kernel's wish decides) and for absent optional inputs.
   std::span<const std::optional<Layout>> offered;
-  /// Layouts that the outputs must have; absent where the kernel may choose.
+  /// Layouts that the outputs should have, which spares the plan a conversion; absent where any
+  /// does.
   std::span<const std::optional<Layout>> required;
   DType precision;  // how TensorType f32 is stored: f32, bf16, or f64 (reference)
   int threads;      // of the OpenMP team that will run the calls

@@ -20,7 +20,7 @@ struct ModelSpec {
   std::map<std::string, std::string> options;
 };
 
-/// Defaults of `train` for a model; algorithms.md D.2 and published recipes, milestones in epochs.
+/// Defaults of `train` for a model; from the published recipes, milestones in epochs.
 struct Recipe {
   std::string data;
   int64_t epochs = 1;

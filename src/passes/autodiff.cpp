@@ -44,6 +44,12 @@ void differentiate(Graph& graph, Value loss) {
       graph.set_output("gradient:" + node.name, output_gradients[0]);
       continue;
     }
+    for (size_t i = 1; i < output_gradients.size(); ++i) {
+      if (output_gradients[i]) {
+        fail("layer {}: only the first result of {} can be trained through", node.name,
+             node.op->name);
+      }
+    }
     if (!node.op->gradient) {
       fail("layer {}: the op {} has no gradient, but parameters before it are trained through it",
            node.name, node.op->name);

@@ -30,6 +30,9 @@ std::optional<Fusion> fuse_bias(const Graph& graph, const Node& node) {
   const Node& producer = graph.node(node.inputs[0]);
   const bool linear = producer.op->name == "conv2d" || producer.op->name == "dense";
   if (!linear || producer.has_input(2)) return {};
+  const bool activated = producer.op->name == "dense" &&
+                         producer.attrs<DenseAttributes>().activation != Activation::none;
+  if (activated) return {};  // the bias comes after the activation
   return Fusion{node.inputs[0].node,
                 {producer.inputs[0], producer.inputs[1], node.inputs[2]},
                 producer.attributes};

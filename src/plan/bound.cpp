@@ -28,13 +28,6 @@ double copy_bandwidth(size_t working_set, int threads) {
   return 2.0 * static_cast<double>(share) * threads / least;
 }
 
-size_t bytes_moved(const PreparedKernel& kernel) {
-  size_t bytes = 0;
-  for (const Layout& layout : kernel.inputs) bytes += layout.bytes();
-  for (const Layout& layout : kernel.outputs) bytes += layout.bytes();
-  return bytes;
-}
-
 }  // namespace
 
 Bound measure_bound(const Program& program) {
@@ -43,10 +36,10 @@ Bound measure_bound(const Program& program) {
   const auto kernels = program.prepared_kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Program::Op& op = program.ops()[i];
-    if (op.kind == "sgd") continue;  // counted below
+    if (op.kind == "sgd" || op.kind == "reorder") continue;  // counted below; no layer's work
     const bool ours = kernels[i]->implementation.rfind("loops", 0) == 0;
     if (ours && op.flops == 0) {
-      bytes += bytes_moved(*kernels[i]);
+      bytes += op.bytes;
     } else {
       bound.library += measure(*kernels[i]);
     }

@@ -18,6 +18,7 @@ class Compiler {
 
   std::shared_ptr<const Program> run() {
     find_gradients();
+    find_last_readers();
     prepare_nodes();
     settle_parameters();
     for (size_t id = 0; id < graph_.nodes().size(); ++id) schedule(static_cast<int32_t>(id));
@@ -166,6 +167,11 @@ class Compiler {
   void emit(Program::Op op, PreparedKernel kernel, const std::vector<Stored>& inputs,
             const std::vector<Stored>& outputs) {
     op.implementation = kernel.implementation;
+    for (const auto* operands : {&inputs, &outputs}) {
+      for (const Stored& s : *operands) {
+        if (s.location.place != Place::absent) op.bytes += s.layout.bytes();
+      }
+    }
     Program::Kernel entry;
     for (const Stored& s : inputs) entry.inputs.push_back(s.location);
     for (const Stored& s : outputs) entry.outputs.push_back(s.location);
@@ -184,8 +190,8 @@ class Compiler {
     program_->ops_.push_back(std::move(op));
   }
 
-  /// Where a node's output goes: a gradient's place in the replica, its input's memory, or the
-  /// arena.
+  /// Where a node's output goes: a gradient's place in the replica (unless the program updates),
+  /// its input's memory, or the arena.
   Stored place_output(int32_t id, int index, const std::vector<Stored>& inputs) {
     const Node& node = graph_.nodes()[id];
     const Layout& layout = prepared_[id].outputs[index];
@@ -199,7 +205,9 @@ class Compiler {
         continue;
       const Stored& input = inputs[from];
       if (input.storage < 0 || input.layout.bytes() != layout.bytes()) continue;
-      if (last_use(node.inputs[from]) > id || taken_.count(input.storage)) continue;
+      // Named outputs live to the end.
+      if (last_reader(node.inputs[from]) > id || named_.count(node.inputs[from])) continue;
+      if (taken_.count(input.storage)) continue;
       // A second operand in the same memory would be overwritten while it is read.
       const auto same = [&](const Stored& s) { return s.storage == input.storage; };
       if (std::count_if(inputs.begin(), inputs.end(), same) != 1) continue;
@@ -270,7 +278,7 @@ class Compiler {
       for (const std::string& name : names) {
         const auto* slot = program_->parameters_->find(name);
         const int32_t parameter = parameter_ids_.at(name);
-        if (std::max(gradient.node, last_use({parameter, 0})) == id) {
+        if (std::max(gradient.node, last_reader({parameter, 0})) == id) {
           update(*slot, stored_as(gradient, slot->layout));
         }
       }
@@ -292,19 +300,19 @@ class Compiler {
     emit({slot.name, "sgd", {}, 0, true}, std::move(kernel), {weights, gradient, momentum}, {});
   }
 
-  /// The last node that reads the value; named outputs live to the end.
-  int32_t last_use(Value v) {
-    if (last_uses_.empty()) {
-      for (size_t id = 0; id < graph_.nodes().size(); ++id) {
-        for (Value used : graph_.nodes()[id].inputs) {
-          if (used) last_uses_[used] = static_cast<int32_t>(id);
-        }
-      }
-      for (const auto& [name, output] : graph_.outputs()) {
-        last_uses_[output] = static_cast<int32_t>(graph_.nodes().size());
+  void find_last_readers() {
+    for (size_t id = 0; id < graph_.nodes().size(); ++id) {
+      for (Value v : graph_.nodes()[id].inputs) {
+        if (v) last_readers_[v] = static_cast<int32_t>(id);
       }
     }
-    return last_uses_[v];
+    for (const auto& [name, v] : graph_.outputs()) named_.insert(v);
+  }
+
+  /// The last node that reads the value; −1 if none does.
+  int32_t last_reader(Value v) const {
+    const auto it = last_readers_.find(v);
+    return it == last_readers_.end() ? -1 : it->second;
   }
 
   void place_results() {
@@ -351,7 +359,8 @@ class Compiler {
   std::map<std::string, int32_t> parameter_ids_;         // nodes by name
   std::map<Value, Stored> stored_;
   std::map<Value, std::list<Stored>> conversions_;
-  std::map<Value, int32_t> last_uses_;
+  std::map<Value, int32_t> last_readers_;
+  std::set<Value> named_;  // outputs of the graph
   std::vector<Lifetime> lifetimes_;
   std::vector<Lifetime> in_place_;  // what would need memory of its own without reuse
   std::vector<Storages> storages_;  // by kernel

@@ -51,17 +51,18 @@ struct CompileOptions {
   /// then a temporary like others.
   bool update = false;
   AlgorithmChooser* chooser = nullptr;
-  /// Of the training program; absent for the first program of a model, which decides.
+  /// Of the first program compiled for the model, which decides; absent for it.
   std::shared_ptr<const ParameterLayout> parameters;
 };
 
 class Program {
  public:
   struct Op {
-    std::string name, kind;  // of the node, or "reorder" ones that the plan put in
+    std::string name, kind;  // of the node and its op; the plan adds "reorder" and "sgd"
     std::string implementation;
     double flops = 0;
     bool backward = false;
+    size_t bytes = 0;  // of all operands
   };
 
   /// Throws Error if the device lacks an op.

@@ -16,7 +16,8 @@ std::string processor() {
   std::ifstream info("/proc/cpuinfo");
   std::string line, name = "unknown";
   while (std::getline(info, line)) {
-    if (line.rfind("model name", 0) == 0) name = line.substr(line.find(':') + 2);
+    if (line.rfind("model name", 0) == 0)
+      name = line.substr(std::min(line.size(), line.find(':') + 2));
     if (line.rfind("flags", 0) == 0) break;
   }
   for (char& c : name) {
@@ -59,13 +60,13 @@ Tuner::~Tuner() {
 size_t Tuner::choose(const std::string& key, std::span<const std::string> candidates,
                      const std::function<double(size_t)>& measure) {
   const std::scoped_lock lock(mutex_);
-  const auto known = known_.find(key);
-  if (known != known_.end()) {
+  for (const Choices* choices : {&preset_, &known_}) {
+    const auto known = choices->find(key);
+    if (known == choices->end()) continue;
     const auto it = std::find(candidates.begin(), candidates.end(), known->second);
-    if (it != candidates.end()) {
-      used_[key] = *it;
-      return it - candidates.begin();
-    }
+    if (it == candidates.end()) continue;
+    used_[key] = *it;
+    return it - candidates.begin();
   }
   // Two rounds in turn, so that a disturbance of one does not decide.
   std::vector<double> seconds(candidates.size(), 1e9);
@@ -85,7 +86,7 @@ Tuner::Choices Tuner::choices() const {
 
 void Tuner::preset(const Choices& choices) {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [key, choice] : choices) known_[key] = choice;
+  for (const auto& [key, choice] : choices) preset_[key] = choice;
 }
 
 }  // namespace crossbow

@@ -30,13 +30,14 @@ class Tuner : public AlgorithmChooser {
 
   /// What was asked for since this object was made: goes into a run's record.
   Choices choices() const;
-  /// Choices that hold without measuring, before those of the file.
+  /// Choices that hold without measuring, before those of the file, and are not written to it: they
+  /// may come from another machine.
   void preset(const Choices& choices);
 
  private:
   std::filesystem::path file_;
   mutable std::mutex mutex_;
-  Choices known_, used_;
+  Choices preset_, known_, used_;
   bool changed_ = false;
 };
 

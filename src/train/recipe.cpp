@@ -41,6 +41,7 @@ ModelSpec spec_of(const TrainOptions& options) {
   }
   data::OpenOptions open;
   open.image_size = options.image_size;
+  open.memory_budget = 1;  // only its shape is wanted: keep no pictures
   const auto dataset = data::open_dataset(*options.data, open);
   return {dataset->info.image, dataset->info.classes, options.batch, {}};
 }

@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "train/config.h"
 #include "train/recipe.h"
@@ -15,6 +17,9 @@ TrainResult train_graph(const GraphFunction& graph, TrainOptions options, Observ
   Observer& watch = observer ? *observer : silent;
   std::optional<Checkpoint> from;
   if (options.resume) {
+    if (std::filesystem::is_regular_file(*options.resume)) {
+      fail_usage("--resume {}: give the run's folder, not a file in it", *options.resume);
+    }
     if (options.out && *options.out != *options.resume) {
       fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, *options.resume);
     }

@@ -168,6 +168,10 @@ bool Trainer::evaluate(EpochRecord& record) {
   const auto evaluation = evaluator_.run([&] { return observer_.stop_requested(); },
                                          [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
+  // The last update of the epoch may have been the one too many.
+  if (!std::isfinite(evaluation->loss)) {
+    fail_not_finite(static_cast<float>(evaluation->loss), schedule_.rate(samples_seen()));
+  }
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
   return true;

@@ -26,6 +26,10 @@ void expect_at_least(std::string_view option, const std::optional<T>& value, T l
     fail_usage("--{} {}: it must be at least {}", option, *value, least);
 }
 
+void expect_at_most(std::string_view option, const std::optional<int64_t>& value, int64_t most) {
+  if (value && *value > most) fail_usage("--{} {}: it must be at most {}", option, *value, most);
+}
+
 void expect_positive(std::string_view option, const std::optional<double>& value) {
   if (value && !(*value > 0)) fail_usage("--{} {}: it must be above 0", option, *value);
 }
@@ -84,6 +88,8 @@ void validate_steps(const TrainOptions& o) {
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
   expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);
   expect_at_least<int64_t>("pad", o.pad, 0);
+  expect_at_most("pad", o.pad, 4096);
+  expect_at_most("epochs", o.epochs, 1000000000);
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
 }
 

@@ -50,6 +50,14 @@ TEST(Autodiff, RefusesALossThatIsNoScalar) {
   EXPECT_THROW(differentiate(g, a.value), Error);
 }
 
+TEST(Autodiff, RefusesToDropAGradientThroughASecondResult) {
+  Graph g;
+  const Tensor labels = input(g, {2}, 1, DType::i32, "labels");
+  const Tensor probabilities = softmax_cross_entropy(weight(g, "a"), labels).output(1);
+  const Tensor loss = mean_squared_error(probabilities, state(g, {2, 3}, 0, "target"));
+  EXPECT_THROW(differentiate(g, loss.value), Error);
+}
+
 TEST(Autodiff, NamesTheOpThatHasNoGradient) {
   Graph g;
   const Tensor labels = input(g, {2}, 1, DType::i32, "labels");

@@ -10,6 +10,7 @@
 #include "ops/dense.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/scale_bias.h"
 
 namespace crossbow {
 namespace {
@@ -40,6 +41,13 @@ TEST(Fusion, PutsBiasAndActivationIntoDense) {
   const Graph fused = fuse(g);
   EXPECT_EQ(ops_of(fused), Ops{"dense"});
   EXPECT_EQ(fused.node(fused.output("y")).attrs<DenseAttributes>().activation, Activation::sigmoid);
+}
+
+TEST(Fusion, LeavesABiasBehindAnActivationThere) {
+  Graph g;
+  const Tensor x = relu(dense(input(g, {2, 3}), Dense{.outputs = 4, .bias = false}, "d"));
+  g.set_output("y", scale_bias(x, {}, parameter(g, {4}, {}, "b")).value);
+  EXPECT_EQ(ops_of(fuse(g)), (Ops{"dense", "scale_bias"}));
 }
 
 TEST(Fusion, MakesAResidualBlockEndInOneNode) {

@@ -88,6 +88,8 @@ Call in_turn(Call first, Call second) {
 
 Call convert(const Desc& from, void* from_data, const Desc& to, void* to_data) {
   const auto desc = onednn::reorder(from, to);
+  if (desc.scratchpad_desc().get_size() > 0)
+    fail("oneDNN converts grouped weights with scratch only");
   return onednn::bind(dnnl::reorder(desc),
                       {{DNNL_ARG_FROM, from, from_data}, {DNNL_ARG_TO, to, to_data}});
 }
@@ -120,6 +122,7 @@ PreparedKernel best(const PrepareContext& c, const Geometry& g, Prepare prepare)
     for (dnnl::algorithm algorithm : variant.algorithms()) {
       try {
         candidates.push_back(prepare(variant, algorithm));
+        if (variant.dtype != g.dtype) candidates.back().implementation += " in f32";
       } catch (const dnnl::error&) {
         // Not implemented on this processor.
       }

@@ -80,7 +80,7 @@ PreparedKernel prepare_mean_grad(const PrepareContext& context) {
 bool is_among_top(const float* row, int64_t classes, int64_t label, int64_t top_k) {
   int64_t larger = 0;
   for (int64_t c = 0; c < classes; ++c) {
-    larger += row[c] > row[label] || (row[c] == row[label] && c < label);
+    larger += !(row[c] < row[label]) && (row[c] != row[label] || c < label);  // a NaN loses
   }
   return larger < top_k;
 }

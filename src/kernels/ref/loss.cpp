@@ -102,7 +102,8 @@ void accuracy(const Run& run) {
     const int64_t label = labels[n];
     int64_t larger = 0;
     for (int64_t c = 0; c < classes; ++c) {
-      larger += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+      larger +=
+          !(logits[c] < logits[label]) && (logits[c] != logits[label] || c < label);  // a NaN loses
     }
     correct += larger < run.attrs<AccuracyAttributes>().top_k;
   }
