@@ -1,7 +1,7 @@
 #include "core/file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,21 +12,16 @@
 #include "core/error.h"
 
 namespace crossbow {
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool Descriptor::close() {
+  return ::close(std::exchange(fd_, -1)) == 0;
+}
+
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 bool write_all(int fd, std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
@@ -42,7 +37,7 @@ bool write_and_sync(Descriptor& file, std::initializer_list<std::span<const uint
   for (const auto part : parts) {
     if (!write_all(file.get(), part)) return false;
   }
-  return ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0 && file.close();
+  return ::fsync(file.get()) == 0 && file.close();
 }
 
 }  // namespace
@@ -50,8 +45,8 @@ bool write_and_sync(Descriptor& file, std::initializer_list<std::span<const uint
 void write_file_atomically(const std::filesystem::path& path,
                            std::initializer_list<std::span<const uint8_t>> parts) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::string temporary = path.string() + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  const std::string temporary = fmt::format("{}.{}.tmp", path.string(), ::getpid());
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.get() < 0) {
     fail("cannot write in {} ({}): choose a folder you may write in", folder.string(),
          std::strerror(errno));
@@ -65,6 +60,12 @@ void write_file_atomically(const std::filesystem::path& path,
   // The rename itself must survive a power cut; not every file system lets a folder be synced.
   const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
+}
+
+std::optional<Descriptor> lock_folder(const std::filesystem::path& folder) {
+  Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
+  return directory;
 }
 
 }  // namespace crossbow

@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/nearest.h"
-#include "core/rng.h"
 #include "data/source.h"
 
 namespace crossbow::data {
@@ -89,19 +88,6 @@ std::vector<std::string> numbered_classes(int64_t n) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < n; ++i) names.push_back(std::to_string(i));
   return names;
-}
-
-std::shared_ptr<const Dataset> synthetic(const Shape& image, int64_t classes, int64_t count) {
-  std::vector<uint8_t> pixels(static_cast<size_t>(image.elements() * count));
-  Rng rng(0, Purpose::synthetic);
-  for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(rng.next() >> 24);
-  std::vector<int32_t> labels(static_cast<size_t>(count));
-  for (size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = static_cast<int32_t>(static_cast<int64_t>(i) % classes);
-  }
-  const auto split = keep_in_memory(std::move(pixels), 0, image.elements(), std::move(labels));
-  Info info{"synthetic", image, classes, numbered_classes(classes), {}};
-  return std::make_shared<Dataset>(Dataset{std::move(info), split, split});
 }
 
 }  // namespace crossbow::data

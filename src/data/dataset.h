@@ -73,9 +73,6 @@ struct OpenOptions {
 /// catalogue, and Error for a missing or damaged set, saying what should be where.
 std::shared_ptr<const Dataset> open_dataset(std::string_view spec, const OpenOptions& options = {});
 
-/// `count` images of noise with labels 0, 1, …, classes−1, 0, … as both splits, for benchmarks.
-std::shared_ptr<const Dataset> synthetic(const Shape& image, int64_t classes, int64_t count);
-
 /// What can be opened, for people to read.
 struct CatalogueEntry {
   std::string name;

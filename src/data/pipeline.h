@@ -9,7 +9,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -38,7 +37,6 @@ struct PipelineOptions {
   int64_t batch = 16;
   bool shuffle = false;  // a new order each epoch, from the seed
   Augment augment;
-  std::optional<Normalisation> normalisation;  // else the set's own
   uint64_t seed = 0;
   int threads = 0;  // 0: one for samples in memory, one a core for samples to be decoded
   /// Number of buffers: batches made ready plus batches in use. It must exceed the number of

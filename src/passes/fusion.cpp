@@ -58,19 +58,17 @@ std::optional<Fusion> fuse_activation(const Graph& graph, const Node& node) {
   return Fusion{node.inputs[0].node, producer.inputs, attributes};
 }
 
-/// Batch norm + addition, the end of a residual block. Where both operands are batch norms, the
+/// Batch norm + addition, the end of a residual block (its ReLU joins in the next round). Where both operands are batch norms, the
 /// second one takes the addition.
 std::optional<Fusion> fuse_residual(const Graph& graph, const Node& node,
                                     const std::vector<int>& uses) {
-  if (node.op->name != "add" || node.inputs[0] == node.inputs[1]) return {};
-  const bool relu = node.attrs<AddAttributes>().relu;
+  if (node.op->name != "add" || node.attrs<AddAttributes>().relu || node.inputs[0] == node.inputs[1]) return {};
   for (int side : {1, 0}) {
     const Value value = node.inputs[side];
     const Node& producer = graph.node(value);
     if (producer.op->name != "batch_norm" || uses[value.node] != 1) continue;
     if (producer.attrs<BatchNormAttributes>().relu || producer.has_input(5)) continue;
-    Fusion fusion{value.node, producer.inputs,
-                  changed<BatchNormAttributes>(producer, [&](auto& a) { a.relu = relu; })};
+    Fusion fusion{value.node, producer.inputs, producer.attributes};
     fusion.inputs.resize(5);
     fusion.inputs.push_back(node.inputs[1 - side]);
     return fusion;

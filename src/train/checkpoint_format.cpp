@@ -18,7 +18,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::string_view kMagic = "CROSSBOW";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kPrologue = 16;  // magic, version, header length
 constexpr std::array<std::string_view, 3> kRoles = {"parameter", "momentum", "state"};
 

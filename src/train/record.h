@@ -22,6 +22,9 @@ struct Position {
   int64_t step = 0;              // done, in the whole run
   double loss_sum = 0;           // this epoch: loss times rows
   double seconds = 0;            // this epoch: of training
+  double waiting_seconds = 0;    // in the whole run: of training, waiting for data
+  double logged_loss_sum = 0;    // since the last line of metrics.jsonl: loss times rows
+  int64_t logged_rows = 0;       // since that line
 };
 
 }  // namespace crossbow

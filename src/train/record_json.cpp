@@ -52,7 +52,10 @@ json to_json(const Position& p) {
           {"batch", p.batch},
           {"step", p.step},
           {"loss_sum", p.loss_sum},
-          {"seconds", p.seconds}};
+          {"seconds", p.seconds},
+          {"waiting_seconds", p.waiting_seconds},
+          {"logged_loss_sum", p.logged_loss_sum},
+          {"logged_rows", p.logged_rows}};
 }
 
 std::vector<EpochRecord> history_from_json(const json& value) {
@@ -68,7 +71,10 @@ Position position_from_json(const json& value) {
   p.step = value.at("step").get<int64_t>();
   p.loss_sum = value.at("loss_sum").get<double>();
   p.seconds = value.at("seconds").get<double>();
-  if (p.epoch < 0 || p.batch < 0 || p.step < 0) fail("the position is out of range");
+  p.waiting_seconds = value.at("waiting_seconds").get<double>();
+  p.logged_loss_sum = value.at("logged_loss_sum").get<double>();
+  p.logged_rows = value.at("logged_rows").get<int64_t>();
+  if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.logged_rows < 0) fail("the position is out of range");
   return p;
 }
 

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/file.h"
 #include "train/config.h"
 #include "train/record_json.h"
 
@@ -25,14 +24,19 @@ fs::path made(const TrainOptions& options) {
   return path;
 }
 
+Descriptor lock(const fs::path& path) {
+  if (auto mine = lock_folder(path)) return std::move(*mine);
+  fail("another process is training into {}: wait for it, or choose another folder with --out",
+       path.string());
+}
+
 void write_text(const fs::path& path, const std::string& text) {
   write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
 }
 
 }  // namespace
 
-MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes, int64_t every)
-    : path_(path), every_(every) {
+MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes) : path_(path) {
   file_.reset(std::fopen(path.c_str(), "a"));
   if (!file_) fail("cannot write {} ({})", path.string(), std::strerror(errno));
   std::error_code error;
@@ -40,17 +44,12 @@ MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes, int64_t every)
   fs::resize_file(path, static_cast<uintmax_t>(bytes_), error);
 }
 
-void MetricsLog::step(int64_t step, int64_t samples, float loss, int64_t rows, double lr) {
-  loss_sum_ += static_cast<double>(loss) * static_cast<double>(rows);
-  rows_ += rows;
-  if (step % every_ != 0) return;
+void MetricsLog::step(int64_t step, int64_t samples, double loss, double lr) {
   char line[256];
   const auto end =
       fmt::format_to_n(line, sizeof line, "{{\"step\":{},\"samples\":{},\"loss\":{},\"lr\":{}}}\n",
-                       step, samples, loss_sum_ / static_cast<double>(rows_), lr);
+                       step, samples, loss, lr);
   write(line, std::min(end.size, sizeof line));
-  loss_sum_ = 0;
-  rows_ = 0;
 }
 
 void MetricsLog::epoch(const EpochRecord& record) {
@@ -75,7 +74,9 @@ void RunFolder::check(const TrainOptions& options) {
 }
 
 RunFolder::RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes)
-    : path_(made(options)), metrics_(path_ / "metrics.jsonl", metrics_bytes, options.log_every) {
+    : path_(made(options)),
+      lock_(lock(path_)),
+      metrics_(path_ / "metrics.jsonl", metrics_bytes) {
   write_text(path_ / "config.toml", to_config(options));
   write_text(path_ / "plan.json", nlohmann::json(plan).dump(1) + "\n");
 }

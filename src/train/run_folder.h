@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/file.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
 
@@ -15,10 +16,10 @@ namespace crossbow {
 class MetricsLog {
  public:
   /// Goes on after the first `keep_bytes` of the file; what follows is of steps to be done again.
-  MetricsLog(const std::filesystem::path& path, int64_t keep_bytes, int64_t every);
+  MetricsLog(const std::filesystem::path& path, int64_t keep_bytes);
 
-  /// A step's mean loss over `rows` samples. Allocates nothing.
-  void step(int64_t step, int64_t samples, float loss, int64_t rows, double lr);
+  /// `loss` is the mean since the last such line. Allocates nothing.
+  void step(int64_t step, int64_t samples, double loss, double lr);
   void epoch(const EpochRecord& record);
   int64_t bytes() const { return bytes_; }
 
@@ -30,9 +31,7 @@ class MetricsLog {
   };
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
-  int64_t every_, bytes_;
-  double loss_sum_ = 0;  // since the last line, as are the rows
-  int64_t rows_ = 0;
+  int64_t bytes_;
 };
 
 class RunFolder {
@@ -40,7 +39,8 @@ class RunFolder {
   /// Throws UsageError if the folder that `options.out` names holds a run already and this is no
   /// continuation of it: known before anything is computed.
   static void check(const TrainOptions& options);
-  /// Makes the folder unless it is there. Throws Error if it cannot be written.
+  /// Makes the folder unless it is there, and keeps other processes out of it. Throws Error if it
+  /// cannot be written or another process trains into it.
   RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes);
 
   const std::filesystem::path& path() const { return path_; }
@@ -49,6 +49,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
+  Descriptor lock_;
   MetricsLog metrics_;
 };
 

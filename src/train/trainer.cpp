@@ -123,14 +123,23 @@ bool Trainer::train_epoch() {
     report(loss, rows, lr);
   }
   position_.seconds = before + seconds_since(start);
-  waiting_seconds_ += pipeline_.waited_seconds();
+  position_.waiting_seconds += pipeline_.waited_seconds();
   return position_.batch == pipeline_.batches();
 }
 
 void Trainer::report(float loss, int64_t rows, double lr) {
   if (!std::isfinite(loss)) fail_not_finite(loss, lr);
-  position_.loss_sum += static_cast<double>(loss) * static_cast<double>(rows);
-  if (folder_) folder_->metrics().step(position_.step, samples_seen(), loss, rows, lr);
+  Position& p = position_;
+  const double loss_sum = static_cast<double>(loss) * static_cast<double>(rows);
+  p.loss_sum += loss_sum;
+  p.logged_loss_sum += loss_sum;
+  p.logged_rows += rows;
+  if (p.step % options_.log_every == 0) {
+    const double mean = p.logged_loss_sum / static_cast<double>(p.logged_rows);
+    if (folder_) folder_->metrics().step(p.step, samples_seen(), mean, lr);
+    p.logged_loss_sum = 0;
+    p.logged_rows = 0;
+  }
 
   Progress& progress = observer_.progress;
   const float shown = progress.loss.load(std::memory_order_relaxed);
@@ -152,10 +161,9 @@ bool Trainer::finish_epoch() {
 
   history_.push_back(record);
   if (folder_) folder_->metrics().epoch(record);
-  Position next;
-  next.epoch = position_.epoch + 1;
-  next.step = position_.step;
-  position_ = next;
+  ++position_.epoch;
+  position_.batch = 0;
+  position_.loss_sum = position_.seconds = 0;
   observer_.epoch_done(record);
   return true;
 }
@@ -207,7 +215,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.history = history_;
   r.interrupted = interrupted;
   r.seconds = seconds_since(start_);
-  r.waiting_seconds = waiting_seconds_;
+  r.waiting_seconds = position_.waiting_seconds;
   r.parameters = learner_.layout().trained();
   for (const EpochRecord& e : history_) {
     r.train_seconds += e.seconds;

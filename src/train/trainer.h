@@ -56,7 +56,6 @@ class Trainer {
   std::optional<RunFolder> folder_;
   Position position_;
   std::vector<EpochRecord> history_;
-  double waiting_seconds_ = 0;
 };
 
 }  // namespace crossbow

@@ -1,6 +1,7 @@
 #include "core/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
@@ -42,6 +43,13 @@ TEST_F(WriteFile, ReplacesTheWholeFileAndLeavesNothingElse) {
   write_file_atomically(path, {bytes(head), bytes(tail)});
   EXPECT_EQ(read(path), "abcd");
   EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteFile, LeavesWhoMayReadToTheUmask) {
+  const mode_t before = ::umask(027);
+  write_file_atomically(folder_ / "model", {});
+  ::umask(before);
+  EXPECT_EQ(fs::status(folder_ / "model").permissions(), fs::perms(0640));
 }
 
 TEST_F(WriteFile, LeavesTheOldFileWhenItFails) {

@@ -53,16 +53,5 @@ TEST(Catalogue, SaysWhatIsThere) {
   EXPECT_EQ(entry("cifar100").folder, (folder.path() / "cifar100").string());
 }
 
-TEST(Synthetic, HasTheShapeAndCountAskedFor) {
-  const auto set = synthetic({3, 5, 4}, 7, 20);
-  EXPECT_EQ(set->info.image, (Shape{3, 5, 4}));
-  EXPECT_EQ(set->info.classes, 7);
-  EXPECT_EQ(set->train->size(), 20);
-  EXPECT_EQ(set->train->label(13), 6);
-  const uint8_t* first = set->train->pixels(0, nullptr);
-  const uint8_t* last = set->train->pixels(19, nullptr);
-  EXPECT_FALSE(std::equal(first, first + 60, last));
-}
-
 }  // namespace
 }  // namespace crossbow::data

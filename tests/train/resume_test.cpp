@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "core/file.h"
 #include "support/error_text.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
@@ -11,6 +13,7 @@
 namespace crossbow {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::error_of;
 using testing::StopAfter;
 using testing::tiny_net;
@@ -116,7 +119,19 @@ TEST_P(ResumeOnce, MetricsAreThoseOfOneRun) {
   again.resume = folder("stopped");
   train(tiny_net, again);
   ASSERT_EQ(lines("whole").size(), 7u);
-  EXPECT_EQ(lines("stopped").size(), 7u);
+  EXPECT_EQ(lines("stopped"), lines("whole"));
+}
+
+TEST_P(ResumeOnce, TwoProcessesDoNotShareAFolder) {
+  fs::create_directory(folder("run"));
+  {
+    const auto other = lock_folder(folder("run"));
+    ASSERT_TRUE(other);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "another process is training into",
+                        error_of([&] { train(tiny_net, options("run")); }));
+    EXPECT_TRUE(fs::is_empty(folder("run")));
+  }
+  train(tiny_net, options("run"));
 }
 
 TEST_P(ResumeOnce, ADamagedCheckpointGivesWayToTheOneBefore) {

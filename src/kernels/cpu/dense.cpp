@@ -57,36 +57,24 @@ PreparedKernel prepare_dense(const PrepareContext& c) {
       onednn::desc_of(as_rows(x)), onednn::desc_any(c.input_type(1).shape, c.precision), bias_desc,
       onednn::desc_of(y), fused(c.node.attrs<DenseAttributes>().activation));
 
-  PreparedKernel kernel{{x, onednn::layout_of(desc.weights_desc()), bias}, {y}};
-  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
-  kernel.implementation = onednn::implementation(desc);
-  kernel.bind = [desc, bias_desc, with_bias](Operands o) {
-    std::vector<onednn::Argument> arguments{
-        {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
-        {DNNL_ARG_WEIGHTS, desc.weights_desc(), o.inputs[1]},
-        {DNNL_ARG_DST, desc.dst_desc(), o.outputs[0]},
-        {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}};
-    if (with_bias) arguments.push_back({DNNL_ARG_BIAS, bias_desc, o.inputs[2]});
-    return onednn::bind(dnnl::inner_product_forward(desc), arguments);
-  };
-  return kernel;
+  std::vector<onednn::Wire> wires{onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
+                                  onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc()),
+                                  onednn::output(0, DNNL_ARG_DST, desc.dst_desc())};
+  if (with_bias) wires.push_back(onednn::input(2, DNNL_ARG_BIAS, bias_desc));
+  return onednn::run_by<dnnl::inner_product_forward>(
+      desc, std::move(wires), {{x, onednn::layout_of(desc.weights_desc()), bias}, {y}});
 }
 
 PreparedKernel library_grad_input(const PrepareContext& c, const Layout& dy, const Layout& dx) {
   const auto desc = onednn::dense_backward_data(
       onednn::desc_of(as_rows(dx)), onednn::desc_any(c.input_type(1).shape, c.precision),
       onednn::desc_of(dy));
-  PreparedKernel kernel{{dy, onednn::layout_of(desc.weights_desc())}, {dx}};
-  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
-  kernel.implementation = onednn::implementation(desc);
-  kernel.bind = [desc](Operands o) {
-    return onednn::bind(dnnl::inner_product_backward_data(desc),
-                        {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
-                         {DNNL_ARG_WEIGHTS, desc.weights_desc(), o.inputs[1]},
-                         {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
-                         {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}});
-  };
-  return kernel;
+  return onednn::run_by<dnnl::inner_product_backward_data>(
+      desc,
+      {onednn::input(0, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()),
+       onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc()),
+       onednn::output(0, DNNL_ARG_DIFF_SRC, desc.diff_src_desc())},
+      {{dy, onednn::layout_of(desc.weights_desc())}, {dx}});
 }
 
 /// Whether our loops read these weights as they are: whole 16i64o blocks.
@@ -134,19 +122,16 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
                                                    onednn::desc_of(dy));
 
   PreparedKernel kernel{{x, dy}, {onednn::layout_of(desc.diff_weights_desc())}};
-  if (with_bias) kernel.outputs.push_back(bias);
-  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
-  kernel.implementation = onednn::implementation(desc);
-  kernel.bind = [desc, bias_desc, with_bias](Operands o) {
-    std::vector<onednn::Argument> arguments{
-        {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
-        {DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[1]},
-        {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), o.outputs[0]},
-        {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}};
-    if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_desc, o.outputs[1]});
-    return onednn::bind(dnnl::inner_product_backward_weights(desc), arguments);
-  };
-  return kernel;
+  std::vector<onednn::Wire> wires{
+      onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
+      onednn::input(1, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()),
+      onednn::output(0, DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc())};
+  if (with_bias) {
+    kernel.outputs.push_back(bias);
+    wires.push_back(onednn::output(1, DNNL_ARG_DIFF_BIAS, bias_desc));
+  }
+  return onednn::run_by<dnnl::inner_product_backward_weights>(desc, std::move(wires),
+                                                              std::move(kernel));
 }
 
 const RegisterKernel kDense{"cpu", "dense", prepare_dense};

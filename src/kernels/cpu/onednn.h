@@ -37,6 +37,36 @@ std::string implementation(const PrimitiveDesc& desc) {
   return desc.impl_info_str();
 }
 
+/// Which operand of a kernel becomes which argument of its primitive.
+struct Wire {
+  int id;
+  dnnl::memory::desc desc;
+  bool is_output;
+  size_t index;  // among the kernel's inputs or outputs
+};
+inline Wire input(size_t index, int id, const dnnl::memory::desc& desc) {
+  return {id, desc, false, index};
+}
+inline Wire output(size_t index, int id, const dnnl::memory::desc& desc) {
+  return {id, desc, true, index};
+}
+
+/// `kernel`, whose layouts are settled, as one run of `Primitive`: with its scratch and its name.
+template <typename Primitive>
+PreparedKernel run_by(const typename Primitive::primitive_desc& desc, std::vector<Wire> wires,
+                      PreparedKernel kernel) {
+  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
+  kernel.implementation = implementation(desc);
+  kernel.bind = [desc, wires = std::move(wires)](Operands o) {
+    std::vector<Argument> arguments{{DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}};
+    for (const Wire& w : wires) {
+      arguments.push_back({w.id, w.desc, (w.is_output ? o.outputs : o.inputs)[w.index]});
+    }
+    return onednn::bind(Primitive(desc), arguments);
+  };
+  return kernel;
+}
+
 /// Sizes of a window that slides over an image: convolution and pooling.
 struct Window {
   dnnl::memory::dims strides, dilation, padding_low, padding_high;

@@ -40,18 +40,12 @@ PreparedKernel prepare_max_pool(const PrepareContext& c) {
   const auto desc = onednn::pool_forward(dnnl::algorithm::pooling_max, onednn::desc_of(x),
                                          onednn::desc_any(c.node.outputs[0].shape, c.precision),
                                          g.window, g.kernel);
-  PreparedKernel kernel{
-      {x}, {onednn::layout_of(desc.dst_desc()), onednn::layout_of(desc.workspace_desc())}};
-  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
-  kernel.implementation = onednn::implementation(desc);
-  kernel.bind = [desc](Operands o) {
-    return onednn::bind(dnnl::pooling_forward(desc),
-                        {{DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
-                         {DNNL_ARG_DST, desc.dst_desc(), o.outputs[0]},
-                         {DNNL_ARG_WORKSPACE, desc.workspace_desc(), o.outputs[1]},
-                         {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}});
-  };
-  return kernel;
+  return onednn::run_by<dnnl::pooling_forward>(
+      desc,
+      {onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
+       onednn::output(0, DNNL_ARG_DST, desc.dst_desc()),
+       onednn::output(1, DNNL_ARG_WORKSPACE, desc.workspace_desc())},
+      {{x}, {onednn::layout_of(desc.dst_desc()), onednn::layout_of(desc.workspace_desc())}});
 }
 
 PreparedKernel prepare_max_pool_grad(const PrepareContext& c) {
@@ -63,17 +57,12 @@ PreparedKernel prepare_max_pool_grad(const PrepareContext& c) {
   const Layout dx = arranged_like(workspace, a.shape, c.precision);
   const auto desc = onednn::pool_backward(dnnl::algorithm::pooling_max, onednn::desc_of(dx),
                                           onednn::desc_of(dy), g.window, g.kernel);
-  PreparedKernel kernel{{dy, workspace}, {onednn::layout_of(desc.diff_src_desc())}};
-  kernel.scratch_bytes = desc.scratchpad_desc().get_size();
-  kernel.implementation = onednn::implementation(desc);
-  kernel.bind = [desc](Operands o) {
-    return onednn::bind(dnnl::pooling_backward(desc),
-                        {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
-                         {DNNL_ARG_WORKSPACE, desc.workspace_desc(), o.inputs[1]},
-                         {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
-                         {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), o.scratch}});
-  };
-  return kernel;
+  return onednn::run_by<dnnl::pooling_backward>(
+      desc,
+      {onednn::input(0, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()),
+       onednn::input(1, DNNL_ARG_WORKSPACE, desc.workspace_desc()),
+       onednn::output(0, DNNL_ARG_DIFF_SRC, desc.diff_src_desc())},
+      {{dy, workspace}, {onednn::layout_of(desc.diff_src_desc())}});
 }
 
 /// Average pooling is a sparse matrix over positions, and its gradient the transposed one: every
