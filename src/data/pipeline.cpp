@@ -55,8 +55,7 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
       split_(std::move(split)),
       options_(options),
       batches_(options.batch < 1 ? 0 : (split_->size() + options.batch - 1) / options.batch),
-      normalised_(normalisation_table(image_[0],
-                                      dataset.info.normalisation)) {
+      normalised_(normalisation_table(image_[0], dataset.info.normalisation)) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 image, not {}", options.batch);
   if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
   if (split_->size() > std::numeric_limits<uint32_t>::max()) {

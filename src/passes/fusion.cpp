@@ -58,11 +58,13 @@ std::optional<Fusion> fuse_activation(const Graph& graph, const Node& node) {
   return Fusion{node.inputs[0].node, producer.inputs, attributes};
 }
 
-/// Batch norm + addition, the end of a residual block (its ReLU joins in the next round). Where both operands are batch norms, the
-/// second one takes the addition.
+/// Batch norm + addition, the end of a residual block (its ReLU joins in the next round). Where
+/// both operands are batch norms, the second one takes the addition.
 std::optional<Fusion> fuse_residual(const Graph& graph, const Node& node,
                                     const std::vector<int>& uses) {
-  if (node.op->name != "add" || node.attrs<AddAttributes>().relu || node.inputs[0] == node.inputs[1]) return {};
+  if (node.op->name != "add" || node.attrs<AddAttributes>().relu ||
+      node.inputs[0] == node.inputs[1])
+    return {};
   for (int side : {1, 0}) {
     const Value value = node.inputs[side];
     const Node& producer = graph.node(value);

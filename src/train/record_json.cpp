@@ -74,7 +74,8 @@ Position position_from_json(const json& value) {
   p.waiting_seconds = value.at("waiting_seconds").get<double>();
   p.logged_loss_sum = value.at("logged_loss_sum").get<double>();
   p.logged_rows = value.at("logged_rows").get<int64_t>();
-  if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.logged_rows < 0) fail("the position is out of range");
+  if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.logged_rows < 0)
+    fail("the position is out of range");
   return p;
 }
 

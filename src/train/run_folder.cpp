@@ -74,9 +74,7 @@ void RunFolder::check(const TrainOptions& options) {
 }
 
 RunFolder::RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes)
-    : path_(made(options)),
-      lock_(lock(path_)),
-      metrics_(path_ / "metrics.jsonl", metrics_bytes) {
+    : path_(made(options)), lock_(lock(path_)), metrics_(path_ / "metrics.jsonl", metrics_bytes) {
   write_text(path_ / "config.toml", to_config(options));
   write_text(path_ / "plan.json", nlohmann::json(plan).dump(1) + "\n");
 }

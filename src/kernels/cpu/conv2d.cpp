@@ -46,8 +46,8 @@ struct Geometry {
     return all;
   }
 
-  /// As asked for; and in f32, since some processors' bf16 products are slower (a Xeon's AVX512_BF16
-  /// measured half the speed of f32). Activations then stay f32 between layers.
+  /// As asked for; and in f32, since some processors' bf16 products are slower (a Xeon's
+  /// AVX512_BF16 measured half the speed of f32). Activations then stay f32 between layers.
   std::vector<Geometry> variants() const {
     std::vector<Geometry> all{*this};
     if (dtype == DType::bf16) all.emplace_back(*this).dtype = DType::f32;
