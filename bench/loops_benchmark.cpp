@@ -199,7 +199,8 @@ void sgd_step(benchmark::State& state) {
   const Buffer w(bytes), g(bytes), v(bytes);
   const SgdStep step{0.1, 0.9, 1e-4};
   for (auto _ : state) {
-    vector_math("cpu", DType::f32).sgd_step(step, w.data(), g.data(), v.data(), n);
+    vector_math("cpu", DType::f32)
+        .sgd_step(step, {w.data(), g.data(), v.data(), nullptr, w.data()}, n);
   }
   state.SetBytesProcessed(state.iterations() * n * 20);
 }

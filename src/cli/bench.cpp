@@ -108,11 +108,16 @@ void print_bound(std::FILE* to, const BenchmarkResult& r) {
 
 void print_text(const BenchmarkResult& r) {
   const TrainOptions& o = r.options;
-  fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision,
-             count(*o.threads_per_learner, "thread"), o.device);
+  fmt::print("{}, batch {}, {}, {} of {} on {}\n", o.model, o.batch, o.precision,
+             count(*o.learners, "learner"), count(*o.threads_per_learner, "thread"), o.device);
   fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
              grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
              grouped(std::llround(r.fastest_window)), r.step_ms);
+  if (*o.learners > 1) {
+    fmt::print(
+        "  sync     {}: {:.2f} % of the time computing exchanges, {:.2f} % waiting for them\n",
+        o.sync, 100 * r.sync_work, 100 * r.sync_wait);
+  }
   fmt::print("  work     {:.1f} MFLOP an image, {:.1f} GFLOP/s\n", r.flops_per_image / 1e6,
              r.flops_per_image * r.images_per_second / 1e9);
   fmt::print("  memory   {:.2f} MiB of activations ({:.2f} without reuse), {} parameters\n",
@@ -148,9 +153,10 @@ int run(const Flags& flags) {
 Run add_bench(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("bench", "measure training speed on data in memory");
   const auto flags = std::make_shared<Flags>();
-  flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners",
-                           "threads-per-learner", "sync", "precision", "seed", "deterministic",
-                           "momentum", "nesterov", "weight-decay", "clip-norm"});
+  flags->options.add(
+      app, {"model", "data", "image-size", "device", "batch", "learners", "threads-per-learner",
+            "sync", "sync-period", "alpha", "central-momentum", "precision", "seed",
+            "deterministic", "momentum", "nesterov", "weight-decay", "clip-norm"});
   flags->options.add_config(app);
   app.add_option("--seconds", flags->seconds, "how long to measure (5)")->type_name("S");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

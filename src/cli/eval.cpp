@@ -1,6 +1,5 @@
 // crossbow eval
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <chrono>
 #include <cmath>
@@ -54,8 +53,6 @@ int run(const Flags& flags) {
   const TrainOptions options =
       with_recipe(flags.options.apply(trained), find_model(trained.model).recipe);
   validate(options);
-  omp_set_num_threads(static_cast<int>(*options.threads_per_learner));
-
   data::OpenOptions open;
   open.image_size = checkpoint.image[1];
   const auto dataset = data::open_dataset(*options.data, open);
@@ -67,10 +64,12 @@ int run(const Flags& flags) {
   CompiledModel model(build_model(options.model, spec), compile_options(options, &tuner));
   const int64_t rows = evaluation_rows(options.batch);
   Evaluator::compile(model, dataset->test->size(), rows);
-  const Buffer arena(model.arena_bytes());
+  std::vector<Buffer> arenas;
+  arenas.emplace_back(model.arena_bytes());
+  Workers worker(1, model.options().threads);
   Replica replica(*model.parameters(), /*with_gradients=*/false);
   restore(checkpoint, *model.parameters(), replica);
-  Evaluator evaluator(model, replica, arena, *dataset, rows);
+  Evaluator evaluator(model, replica, worker, arenas, *dataset, rows);
   const Evaluation result = *evaluator.run([] { return false; }, [](int64_t) {});
 
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -5,7 +5,7 @@
 #include "graph/dot.h"
 #include "models/model.h"
 #include "passes/passes.h"
-#include "train/compiled_model.h"
+#include "plan/compiled_model.h"
 #include "train/config.h"
 #include "train/recipe.h"
 

@@ -62,8 +62,9 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
     fail("{} holds more images than can be put in order", dataset.info.name);
   }
   // Little batches need more of them ahead, so that a thread is woken for many at a time.
+  const int64_t chosen = std::clamp<int64_t>(128 / options.batch, 4, 64);
   allocate_slots(options.depth > 0 ? options.depth
-                                   : std::clamp<int64_t>(128 / options.batch, 4, 64));
+                                   : std::max<int64_t>(chosen, options.least_depth));
   order_.resize(static_cast<size_t>(split_->size()));
   const int threads = options.threads > 0 ? options.threads : default_threads(*split_);
   for (int t = 0; t < threads; ++t) threads_.emplace_back([this] { work(); });

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/batch_source.h"
 #include "data/dataset.h"
 
 namespace crossbow::data {
@@ -25,14 +26,6 @@ struct Augment {
   bool mirror = false;
 };
 
-struct Batch {
-  int64_t index = 0;  // within the epoch
-  int64_t rows = 0;   // samples; less than the batch size in the last batch only
-  // Both are page-aligned and as long as a whole batch: zeros follow the rows of a partial one.
-  const float* images = nullptr;    // batch × C × H × W, normalised
-  const int32_t* labels = nullptr;  // batch
-};
-
 struct PipelineOptions {
   int64_t batch = 16;
   bool shuffle = false;  // a new order each epoch, from the seed
@@ -42,6 +35,7 @@ struct PipelineOptions {
   /// Number of buffers: batches made ready plus batches in use. It must exceed the number of
   /// batches that learners hold at a time; 0 chooses by the size of a batch.
   int depth = 0;
+  int least_depth = 0;  // of what 0 chooses
 };
 
 /// Serves each epoch's batches in the order of their indices. Every sample comes once an epoch, and
@@ -50,11 +44,11 @@ struct PipelineOptions {
 ///
 /// Threads: any number of learners may acquire and release at a time, each index once an epoch, in
 /// about ascending order; `start` and the destructor belong to one thread, while no batch is held.
-class Pipeline {
+class Pipeline : public BatchSource {
  public:
   Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
            const PipelineOptions& options);
-  ~Pipeline();
+  ~Pipeline() override;
   Pipeline(const Pipeline&) = delete;
 
   int64_t samples() const { return split_->size(); }
@@ -65,8 +59,8 @@ class Pipeline {
   void start(int64_t epoch, int64_t first_batch = 0);
   /// Blocks until batch `index` is ready; it stays valid until released. Rethrows what went wrong
   /// in making it (the later ones can still be had).
-  const Batch& acquire(int64_t index);
-  void release(const Batch& batch);
+  const Batch& acquire(int64_t index) override;
+  void release(const Batch& batch) override;
 
   /// Seconds that callers have spent blocked in `acquire` since `start`, summed over them.
   double waited_seconds() const;

@@ -3,19 +3,31 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/dtype.h"
 
 namespace crossbow {
 
-/// One step of stochastic gradient descent, PyTorch's form, fused into one pass over memory:
+/// One step of stochastic gradient descent, PyTorch's form, with a pull towards a central model z,
+/// fused into one pass over memory:
 ///   d = gradient_scale·g + weight_decay·w;  v = momentum·v + d;
-///   w -= lr·(nesterov ? d + momentum·v : v)
+///   next = w − lr·(nesterov ? d + momentum·v : v) − pull·(w − z)
 struct SgdStep {
   double lr = 0, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   double gradient_scale = 1;  // below one where the global norm was clipped
+  double pull = 0;
+};
+
+/// What a step reads and writes.
+struct SgdSpans {
+  const void* weights;
+  const void* gradient;
+  void* velocity;       // null iff momentum is 0
+  const void* central;  // null iff pull is 0
+  void* next;           // may be `weights`
 };
 
 /// Thread-safe and stateless. Pointers are 64-byte aligned spans of n elements of the dtype that
@@ -24,9 +36,10 @@ struct SgdStep {
 class VectorMath {
  public:
   virtual ~VectorMath() = default;
-  /// `velocity` is null iff momentum is 0.
-  virtual void sgd_step(const SgdStep& step, void* weights, const void* gradient, void* velocity,
-                        int64_t n) const = 0;
+  virtual void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const = 0;
+  /// out = Σ factors[i]·terms[i], added up in that order; `out` may be one of the terms.
+  virtual void combine(std::span<const double> factors, std::span<const void* const> terms,
+                       void* out, int64_t n) const = 0;
   /// Sum of squares, accumulated in double.
   virtual double squared_norm(const void* x, int64_t n) const = 0;
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "kernels/cpu/team.h"
 #include "kernels/measure.h"
 
 namespace crossbow {
@@ -18,10 +19,10 @@ double copy_bandwidth(size_t working_set, int threads) {
   double least = 1e9;
   for (int run = 0; run < 20; ++run) {
     const auto start = std::chrono::steady_clock::now();
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int t = 0; t < threads; ++t) {
-      std::memcpy(to.data() + t * share, from.data() + t * share, share);
-    }
+    parallel_for(threads, threads, [&](int64_t t) {
+      const size_t at = static_cast<size_t>(t) * share;
+      std::memcpy(to.data() + at, from.data() + at, share);
+    });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     least = std::min(least, seconds.count());
   }

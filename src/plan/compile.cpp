@@ -24,6 +24,7 @@ class Compiler {
     for (size_t id = 0; id < graph_.nodes().size(); ++id) schedule(static_cast<int32_t>(id));
     place_results();
     place_temporaries();
+    if (!updates_) program_->first_update_ = program_->kernels_.size();
     program_->threads_ = options_.threads;
     return program_;
   }
@@ -289,15 +290,23 @@ class Compiler {
     use(gradient);
     const Stored weights{slot.layout, location(Place::parameter, slot), -1};
     const Stored momentum{slot.layout, location(Place::momentum, slot), -1};
-    PreparedKernel kernel{{slot.layout, slot.layout, slot.layout}, {}};
+    const Stored central{slot.layout, location(Place::central, slot), -1};
+    const Stored next{slot.layout, location(Place::next_parameter, slot), -1};
+    if (!updates_) program_->first_update_ = program_->kernels_.size();
+    updates_ = true;
+    PreparedKernel kernel{{slot.layout, slot.layout, slot.layout, slot.layout}, {slot.layout}};
     kernel.implementation = "loops:sgd";
     kernel.bind = [math = &vector_math(options_.device, master_dtype()),
                    n = slot.layout.elements()](Operands o) -> Call {
-      return [=, w = o.inputs[0], g = o.inputs[1], v = o.inputs[2]](const Step& step) {
-        math->sgd_step(step.sgd, w, g, step.sgd.momentum > 0 ? v : nullptr, n);
+      return [=, w = o.inputs[0], g = o.inputs[1], v = o.inputs[2], z = o.inputs[3],
+              next = o.outputs[0]](const Step& step) {
+        const SgdStep& sgd = step.sgd;
+        math->sgd_step(
+            sgd, {w, g, sgd.momentum > 0 ? v : nullptr, sgd.pull != 0 ? z : nullptr, next}, n);
       };
     };
-    emit({slot.name, "sgd", {}, 0, true}, std::move(kernel), {weights, gradient, momentum}, {});
+    emit({slot.name, "sgd", {}, 0, true}, std::move(kernel), {weights, gradient, momentum, central},
+         {next});
   }
 
   void find_last_readers() {
@@ -361,6 +370,7 @@ class Compiler {
   std::map<Value, std::list<Stored>> conversions_;
   std::map<Value, int32_t> last_readers_;
   std::set<Value> named_;  // outputs of the graph
+  bool updates_ = false;   // some parameter is updated by a kernel
   std::vector<Lifetime> lifetimes_;
   std::vector<Lifetime> in_place_;  // what would need memory of its own without reuse
   std::vector<Storages> storages_;  // by kernel

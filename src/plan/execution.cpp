@@ -5,29 +5,37 @@
 
 namespace crossbow {
 
-Execution::Execution(std::shared_ptr<const Program> program, const Replica& replica,
+Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& replica,
                      const Buffer& arena)
-    : program_(std::move(program)) {
+    : program_(std::move(program)), first_update_(program_->first_update_) {
   if (arena.size() < program_->arena_bytes()) {
     fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
          program_->arena_bytes());
   }
-  const auto address = [&](Program::Location location) -> void* {
-    switch (location.place) {
+  const auto base = [&](Program::Place place) -> std::byte* {
+    switch (place) {
       case Program::Place::absent:
-        return nullptr;
+        break;
       case Program::Place::arena:
-        return arena.data() + location.offset;
+        return arena.data();
       case Program::Place::parameter:
-        return replica.parameters.data() + location.offset;
+        return replica.parameters;
+      case Program::Place::next_parameter:
+        return replica.next_parameters;
       case Program::Place::gradient:
-        return replica.gradients.data() + location.offset;
+        return replica.gradients;
       case Program::Place::momentum:
-        return replica.momentum.data() + location.offset;
+        return replica.momentum;
       case Program::Place::state:
-        return replica.states.data() + location.offset;
+        return replica.states;
+      case Program::Place::central:
+        return const_cast<std::byte*>(replica.central);  // only read
     }
     return nullptr;
+  };
+  const auto address = [&](Program::Location location) -> void* {
+    std::byte* const from = base(location.place);
+    return from ? from + location.offset : nullptr;
   };
   for (const Program::Kernel& kernel : program_->kernels_) {
     Operands operands;

@@ -41,6 +41,24 @@ struct Replica {
   Buffer parameters, gradients, momentum, states;
 };
 
+/// The flat buffers that an execution works on, each laid out by ParameterLayout; null where its
+/// program needs none.
+struct ReplicaView {
+  std::byte *parameters = nullptr, *gradients = nullptr, *momentum = nullptr, *states = nullptr;
+  /// Where programs that update leave the weights: `parameters`, or another buffer, so that others
+  /// may read the old ones meanwhile.
+  std::byte* next_parameters = nullptr;
+  const std::byte* central = nullptr;  // what SgdStep::pull pulls towards
+
+  ReplicaView() = default;
+  ReplicaView(const Replica& replica)  // NOLINT: a replica is a view of itself
+      : parameters(replica.parameters.data()),
+        gradients(replica.gradients.data()),
+        momentum(replica.momentum.data()),
+        states(replica.states.data()),
+        next_parameters(parameters) {}
+};
+
 struct CompileOptions {
   std::string device = "cpu";  // "cpu" (oneDNN) or "ref"
   DType precision = DType::f32;
@@ -80,7 +98,16 @@ class Program {
  private:
   friend class Execution;
   friend class Compiler;
-  enum class Place : uint8_t { absent, arena, parameter, gradient, momentum, state };
+  enum class Place : uint8_t {
+    absent,
+    arena,
+    parameter,
+    next_parameter,
+    gradient,
+    momentum,
+    state,
+    central
+  };
   struct Location {
     Place place = Place::absent;
     size_t offset = 0;  // in bytes
@@ -98,6 +125,7 @@ class Program {
   std::shared_ptr<const ParameterLayout> parameters_;
   std::vector<Op> ops_;
   std::vector<Kernel> kernels_;
+  size_t first_update_ = 0;  // index of the first kernel that updates a parameter, or their number
   std::map<std::string, Result> results_;
   size_t arena_bytes_ = 0, arena_bytes_without_reuse_ = 0;
   int threads_ = 1;
@@ -108,12 +136,21 @@ class Program {
 /// thread at a time; that thread should have set its OpenMP width to Program::threads().
 class Execution {
  public:
-  Execution(std::shared_ptr<const Program> program, const Replica& replica, const Buffer& arena);
+  Execution(std::shared_ptr<const Program> program, const ReplicaView& replica,
+            const Buffer& arena);
 
   /// Reads Step::inputs and the replica's parameters; writes its gradients and states, or updates
   /// its parameters and momentum.
   void run(const Step& step) const {
-    for (const Call& call : calls_) call(step);
+    run(step, [] {});
+  }
+  /// As run, calling `before_updates` between the last call that leaves the parameters alone and
+  /// the first that updates one.
+  template <typename F>
+  void run(const Step& step, F before_updates) const {
+    for (size_t i = 0; i < first_update_; ++i) calls_[i](step);
+    before_updates();
+    for (size_t i = first_update_; i < calls_.size(); ++i) calls_[i](step);
   }
   /// As run, adding each call's seconds to `seconds[i]` (as many as Program::ops()).
   void run_timed(const Step& step, std::span<double> seconds) const;
@@ -126,6 +163,7 @@ class Execution {
 
  private:
   std::shared_ptr<const Program> program_;
+  size_t first_update_;
   std::vector<Call> calls_;
   std::map<std::string, const void*> results_;
 };

@@ -7,9 +7,10 @@
 #include <chrono>
 #include <numeric>
 
+#include "core/machine.h"
 #include "core/rng.h"
+#include "learner/engine.h"
 #include "plan/tuner.h"
-#include "train/learner.h"
 #include "train/recipe.h"
 
 namespace crossbow {
@@ -19,64 +20,74 @@ using Clock = std::chrono::steady_clock;
 
 // Small, so that the weights stay ordinary numbers however long the noise is learned.
 constexpr double kLearningRate = 1e-5;
-constexpr int64_t kBatches = 8;
+constexpr size_t kBatches = 8;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 /// Batches of noise, served in turn.
-class Noise {
+class Noise : public data::BatchSource {
  public:
   explicit Noise(const ModelSpec& spec) {
     const int64_t pixels = spec.batch * spec.image.elements();
     Rng rng(0, Purpose::synthetic);
-    for (Batch& batch : batches_) {
-      batch.images = Buffer(static_cast<size_t>(pixels) * sizeof(float));
-      batch.labels = Buffer(static_cast<size_t>(spec.batch) * sizeof(int32_t));
-      std::generate_n(batch.images.as<float>(), pixels, [&] { return rng.uniform(-1, 1); });
-      std::generate_n(batch.labels.as<int32_t>(), spec.batch, [&] {
+    for (size_t b = 0; b < kBatches; ++b) {
+      images_[b] = Buffer(static_cast<size_t>(pixels) * sizeof(float));
+      labels_[b] = Buffer(static_cast<size_t>(spec.batch) * sizeof(int32_t));
+      std::generate_n(images_[b].as<float>(), pixels, [&] { return rng.uniform(-1, 1); });
+      std::generate_n(labels_[b].as<int32_t>(), spec.batch, [&] {
         return static_cast<int32_t>(rng.below(static_cast<uint32_t>(spec.classes)));
       });
+      batches_[b] = {0, spec.batch, images_[b].as<float>(), labels_[b].as<int32_t>()};
     }
   }
 
-  Step next() {
-    const Batch& batch = batches_[static_cast<size_t>(index_ % kBatches)];
+  const data::Batch& acquire(int64_t index) override {
+    return batches_[static_cast<size_t>(index % kBatches)];
+  }
+  void release(const data::Batch&) override {}
+
+  Step step(int64_t index) {
+    const data::Batch& batch = acquire(index);
     Step step;
-    step.inputs = {batch.images.data(), batch.labels.data()};
-    step.first_sample = static_cast<uint64_t>(index_++);
+    step.inputs = {batch.images, batch.labels};
+    step.first_sample = static_cast<uint64_t>(index);
     return step;
   }
 
  private:
-  struct Batch {
-    Buffer images, labels;
-  };
-  std::array<Batch, kBatches> batches_;
-  int64_t index_ = 0;
+  std::array<Buffer, kBatches> images_, labels_;
+  std::array<data::Batch, kBatches> batches_;
 };
 
-/// Steps a second over at least `seconds` and two steps.
-double step_rate(Learner& learner, Noise& noise, int64_t rows, double seconds) {
+/// Batches a second over about `seconds`, of all learners together.
+double batch_rate(Engine& engine, Noise& noise, double seconds) {
+  constexpr int64_t kMost = 1 << 20;
+  static std::vector<float> losses(kMost);
   const auto start = Clock::now();
-  double elapsed = 0;
-  int64_t steps = 0;
-  while (steps < 2 || elapsed < seconds) {
-    learner.step(noise.next(), rows, kLearningRate);
-    ++steps;
-    elapsed = seconds_since(start);
-  }
-  return static_cast<double>(steps) / elapsed;
+  Segment segment;
+  segment.source = &noise;
+  segment.epoch_batches = segment.batches = kMost;
+  segment.rate = [](int64_t) { return kLearningRate; };
+  segment.stop = [&] { return seconds_since(start) >= seconds; };
+  segment.losses = losses;
+  segment.progress = [](int64_t) {};
+  const int64_t batches = engine.run(segment);
+  return static_cast<double>(batches) / seconds_since(start);
 }
 
-std::vector<BenchmarkResult::OpTime> time_ops(Learner& learner, const Program& program,
-                                              Noise& noise, double seconds) {
+/// Of the first learner's step, by the calling thread.
+std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& program, Noise& noise,
+                                              double seconds) {
+  const Central* central = engine.central();
+  const double pull = central ? central->sync().pull() : 0;
+  const Learner::Route route{engine.side(), central ? central->side(1) : 0};
   std::vector<double> op_seconds(program.ops().size() + 1);
   const auto start = Clock::now();
   int64_t steps = 0;
   while (steps < 2 || seconds_since(start) < seconds) {
-    learner.timed_step(noise.next(), kLearningRate, op_seconds);
+    engine.learner(0).timed_step(0, noise.step(steps), kLearningRate, pull, route, op_seconds);
     ++steps;
   }
   const double sum = std::accumulate(op_seconds.begin(), op_seconds.end(), 0.0);
@@ -99,14 +110,29 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   Tuner tuner;
   CompiledModel model(build_model(options.model, spec), compile_options(options, &tuner));
   const auto program = model.training(options.batch);
-  const Buffer arena(model.arena_bytes());
-  Learner learner(model, options.batch, 0, arena, sgd_of(options));
-  initialise(learner.layout(), learner.replica(), options.seed);
+  EngineOptions engine_options;
+  engine_options.learners = static_cast<int>(*options.learners);
+  engine_options.workers =
+      std::max(1, physical_cores() / static_cast<int>(*options.threads_per_learner));
+  engine_options.rows = options.batch;
+  engine_options.sgd = sgd_of(options);
+  Engine engine(model, sync_of(options), engine_options);
+  Replica first(engine.layout(), /*with_gradients=*/false);
+  initialise(engine.layout(), first, options.seed);
+  engine.start_from(first);
   Noise noise(spec);
 
-  step_rate(learner, noise, options.batch, std::min(1.0, seconds / 4));  // warms caches and clocks
+  batch_rate(engine, noise, std::min(1.0, seconds / 4));  // warms caches and clocks
   std::array<double, kWindows> rates;
-  for (double& rate : rates) rate = step_rate(learner, noise, options.batch, seconds / kWindows);
+  const auto sync_seconds = [&] {
+    const Central* c = engine.central();
+    return c ? std::pair(c->working_seconds(), c->waiting_seconds()) : std::pair(0.0, 0.0);
+  };
+  const auto before = sync_seconds();
+  const auto start = Clock::now();
+  for (double& rate : rates) rate = batch_rate(engine, noise, seconds / kWindows);
+  const double worker_seconds = seconds_since(start) * engine.workers().count();
+  const auto after = sync_seconds();
   std::sort(rates.begin(), rates.end());
 
   const auto batch = static_cast<double>(options.batch);
@@ -115,12 +141,14 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   r.images_per_second = rates[kWindows / 2] * batch;
   r.slowest_window = rates.front() * batch;
   r.fastest_window = rates.back() * batch;
-  r.step_ms = 1e3 / rates[kWindows / 2];
+  r.step_ms = 1e3 * static_cast<double>(engine.learners()) / rates[kWindows / 2];
+  r.sync_work = (after.first - before.first) / worker_seconds;
+  r.sync_wait = (after.second - before.second) / worker_seconds;
   r.flops_per_image = program->flops() / batch;
   r.arena_bytes = program->arena_bytes();
   r.arena_bytes_without_reuse = program->arena_bytes_without_reuse();
   r.parameters = program->parameters()->trained();
-  r.ops = time_ops(learner, *program, noise, seconds / 2);
+  r.ops = time_ops(engine, *program, noise, seconds / 2);
   r.bound = measure_bound(*program);
   return r;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plan/bound.h"
-#include "train/compiled_model.h"
+#include "plan/compiled_model.h"
 #include "train/options.h"
 
 namespace crossbow {
@@ -21,8 +21,9 @@ struct BenchmarkResult {
   TrainOptions options;                           // resolved
   double images_per_second = 0;                   // the median of some windows
   double slowest_window = 0, fastest_window = 0;  // images/s
-  double step_ms = 0;
-  double flops_per_image = 0;  // forward and backward
+  double step_ms = 0;                             // of one learner, others beside it
+  double sync_work = 0, sync_wait = 0;  // shares of the workers' time: exchanges, waiting for them
+  double flops_per_image = 0;           // forward and backward
   size_t arena_bytes = 0, arena_bytes_without_reuse = 0;
   int64_t parameters = 0;
   std::vector<OpTime> ops;  // as they run
@@ -33,7 +34,7 @@ struct BenchmarkResult {
 };
 
 /// Trains on noise for about `seconds` after a warm-up, then half as long again with a clock around
-/// each op, and measures the bound. `options` are resolved and valid. The calling thread trains.
+/// each op, and measures the bound. `options` are resolved and valid.
 BenchmarkResult benchmark(const TrainOptions& options, double seconds);
 
 }  // namespace crossbow

@@ -18,28 +18,25 @@ fs::path previous(const fs::path& folder) {
   return folder / "checkpoint.previous";
 }
 
-template <typename T>
-T* at(const Buffer& buffer, const ParameterLayout::Slot& slot) {
-  return buffer.as<T>() + slot.offset;
-}
+using Slots = std::vector<ParameterLayout::Slot>;
 
-void store_slots(const std::vector<ParameterLayout::Slot>& slots, const Buffer& buffer, Role role,
+void store_slots(const Slots& slots, const std::byte* buffer, Role role, int64_t index,
                  Checkpoint& checkpoint) {
   for (const auto& slot : slots) {
-    Checkpoint::StoredTensor t{slot.name, role, slot.layout.shape, {}};
+    Checkpoint::StoredTensor t{slot.name, role, index, slot.layout.shape, {}};
     t.values.resize(static_cast<size_t>(t.shape.elements()));
-    read_tensor(slot.layout, at<const float>(buffer, slot), std::span(t.values));
+    read_tensor(slot.layout, reinterpret_cast<const float*>(buffer) + slot.offset,
+                std::span(t.values));
     checkpoint.tensors.push_back(std::move(t));
   }
 }
 
-void restore_slots(const Checkpoint& checkpoint, const std::vector<ParameterLayout::Slot>& slots,
-                   const Buffer& buffer, Role role) {
+void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* buffer, Role role,
+                   int64_t index) {
   std::map<std::string_view, const Checkpoint::StoredTensor*> stored;
   for (const auto& t : checkpoint.tensors) {
-    if (t.role == role) stored[t.name] = &t;
+    if (t.role == role && t.index == index) stored[t.name] = &t;
   }
-  if (role == Role::momentum && stored.empty()) return;
   for (const auto& slot : slots) {
     const auto it = stored.find(slot.name);
     if (it == stored.end()) fail("the checkpoint holds no {}: it is of another net", slot.name);
@@ -48,10 +45,28 @@ void restore_slots(const Checkpoint& checkpoint, const std::vector<ParameterLayo
       fail("{} has shape {} in the checkpoint and {} in the net: it is of another net", slot.name,
            t.shape.str(), slot.layout.shape.str());
     }
-    write_tensor(slot.layout, at<float>(buffer, slot), std::span(t.values));
+    write_tensor(slot.layout, reinterpret_cast<float*>(buffer) + slot.offset, std::span(t.values));
   }
   if (stored.size() != slots.size())
     fail("the checkpoint holds more than the net: it is of another net");
+}
+
+Role role_of(EngineBuffer::Kind kind) {
+  switch (kind) {
+    case EngineBuffer::Kind::weights:
+      return Role::weights;
+    case EngineBuffer::Kind::momentum:
+      return Role::momentum;
+    case EngineBuffer::Kind::states:
+      return Role::learner_state;
+    case EngineBuffer::Kind::central:
+      break;
+  }
+  return Role::central;
+}
+
+const Slots& slots_of(const ParameterLayout& layout, EngineBuffer::Kind kind) {
+  return kind == EngineBuffer::Kind::states ? layout.states : layout.parameters;
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
@@ -71,17 +86,28 @@ Checkpoint read_checkpoint(const fs::path& path) {
 
 }  // namespace
 
-void store(const ParameterLayout& layout, const Replica& replica, bool momentum,
-           Checkpoint& checkpoint) {
-  store_slots(layout.parameters, replica.parameters, Role::parameter, checkpoint);
-  if (momentum) store_slots(layout.parameters, replica.momentum, Role::momentum, checkpoint);
-  store_slots(layout.states, replica.states, Role::state, checkpoint);
+void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
+  store_slots(layout.parameters, model.parameters.data(), Role::parameter, 0, checkpoint);
+  store_slots(layout.states, model.states.data(), Role::state, 0, checkpoint);
 }
 
-void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& replica) {
-  restore_slots(checkpoint, layout.parameters, replica.parameters, Role::parameter);
-  restore_slots(checkpoint, layout.parameters, replica.momentum, Role::momentum);
-  restore_slots(checkpoint, layout.states, replica.states, Role::state);
+void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
+           Checkpoint& checkpoint) {
+  for (const EngineBuffer& b : buffers) {
+    store_slots(slots_of(layout, b.kind), b.data, role_of(b.kind), b.index, checkpoint);
+  }
+}
+
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {
+  restore_slots(checkpoint, layout.parameters, model.parameters.data(), Role::parameter, 0);
+  restore_slots(checkpoint, layout.states, model.states.data(), Role::state, 0);
+}
+
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
+             std::span<const EngineBuffer> buffers) {
+  for (const EngineBuffer& b : buffers) {
+    restore_slots(checkpoint, slots_of(layout, b.kind), b.data, role_of(b.kind), b.index);
+  }
 }
 
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {

@@ -14,17 +14,20 @@
 #include <vector>
 
 #include "core/shape.h"
-#include "plan/program.h"
+#include "learner/engine.h"
 #include "train/options.h"
 #include "train/record.h"
 
 namespace crossbow {
 
 struct Checkpoint {
-  enum class Role { parameter, momentum, state };
+  /// Of the model to be evaluated: parameter, state. Of each learner, where it differs: weights,
+  /// momentum, learner_state. Of the central model: whatever its algorithm keeps.
+  enum class Role { parameter, state, weights, momentum, learner_state, central };
   struct StoredTensor {
     std::string name;
     Role role = Role::parameter;
+    int64_t index = 0;  // of the learner, or of the central model's buffer
     Shape shape;
     std::vector<float> values;  // row-major
   };
@@ -44,11 +47,15 @@ std::vector<uint8_t> encode(const Checkpoint& checkpoint);
 /// Throws Error for anything that encode has not written, using memory in proportion to `file`.
 Checkpoint decode(std::span<const uint8_t> file);
 
-/// Fills in the tensors. The momentum of a run without any is left out.
-void store(const ParameterLayout& layout, const Replica& replica, bool momentum,
+/// Adds a model's parameters and states.
+void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint);
+/// Adds what a run needs beside them to go on.
+void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint);
 /// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.
-void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& replica);
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model);
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
+             std::span<const EngineBuffer> buffers);
 
 /// `folder`/checkpoint, and the one before as `folder`/checkpoint.previous. At every moment, also
 /// of a crash or on a full disk, at least one of them is whole.

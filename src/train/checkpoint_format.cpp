@@ -20,7 +20,8 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr std::string_view kMagic = "CROSSBOW";
 constexpr uint32_t kVersion = 2;
 constexpr size_t kPrologue = 16;  // magic, version, header length
-constexpr std::array<std::string_view, 3> kRoles = {"parameter", "momentum", "state"};
+constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
+                                                    "momentum",  "learner_state", "central"};
 
 uint32_t checksum(std::span<const uint8_t> bytes) {
   return static_cast<uint32_t>(crc32_z(crc32_z(0, nullptr, 0), bytes.data(), bytes.size()));
@@ -58,6 +59,7 @@ json header_of(const Checkpoint& c) {
   for (const auto& t : c.tensors) {
     tensors.push_back({{"name", t.name},
                        {"role", kRoles[static_cast<size_t>(t.role)]},
+                       {"index", t.index},
                        {"shape", shape_json(t.shape)}});
   }
   return {{"config", to_config(c.options)},
@@ -77,6 +79,7 @@ Checkpoint::StoredTensor read_stored_tensor(const json& entry, std::span<const u
   const auto role = std::find(kRoles.begin(), kRoles.end(), entry.at("role").get<std::string>());
   if (role == kRoles.end()) fail("the tensor {} has an unknown role", t.name);
   t.role = static_cast<Checkpoint::Role>(role - kRoles.begin());
+  t.index = entry.at("index").get<int64_t>();
   t.shape = shape_from(entry.at("shape"), data.size() / sizeof(float));
   t.values.resize(static_cast<size_t>(t.shape.elements()));
   const size_t bytes = t.values.size() * sizeof(float);

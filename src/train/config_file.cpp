@@ -2,7 +2,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -93,11 +92,9 @@ std::string to_config(const TrainOptions& options) {
 }
 
 void fail_unknown_option(std::string_view name, std::span<const std::string_view> known) {
-  constexpr std::array<std::string_view, 5> kOfSeveralLearners = {
-      "sync-period", "alpha", "central-momentum", "splits", "retune"};
   const std::string_view plain = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-  if (std::count(kOfSeveralLearners.begin(), kOfSeveralLearners.end(), plain) > 0) {
-    fail_usage("{}: this version trains one learner, which has no use for it", name);
+  if (plain == "splits" || plain == "retune") {
+    fail_usage("{}: this version does not have it yet; leave it out", name);
   }
   fail_usage("{}: there is no such option{}", name, did_you_mean(name, known));
 }

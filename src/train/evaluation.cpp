@@ -1,7 +1,10 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
+#include <mutex>
 
 namespace crossbow {
 namespace {
@@ -28,33 +31,65 @@ void Evaluator::compile(CompiledModel& model, int64_t samples, int64_t rows) {
   model.evaluation(last_rows(samples, rows));
 }
 
-Evaluator::Evaluator(CompiledModel& model, const Replica& replica, const Buffer& arena,
-                     const data::Dataset& dataset, int64_t rows)
+Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
+                     std::span<const Buffer> arenas, const data::Dataset& dataset, int64_t rows)
     : samples_(dataset.test->size()),
       rows_(rows),
-      whole_(model.evaluation(rows), replica, arena),
-      last_(model.evaluation(last_rows(samples_, rows)), replica, arena),
-      pipeline_(dataset, dataset.test, in_order(rows)) {}
+      workers_(workers),
+      pipeline_(dataset, dataset.test, in_order(rows)) {
+  for (const Buffer& arena : arenas) {
+    bound_.push_back({Execution(model.evaluation(rows), replica, arena),
+                      Execution(model.evaluation(last_rows(samples_, rows)), replica, arena)});
+  }
+  sums_.resize(static_cast<size_t>(pipeline_.batches()));
+}
 
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
                                          const std::function<void(int64_t)>& done) {
-  double loss = 0, right = 0;
+  std::atomic<int64_t> next{0}, seen{0};
+  std::atomic<bool> stopped{false};
+  std::mutex mutex;
+  std::exception_ptr error;
   pipeline_.start(0);
-  for (int64_t b = 0; b < pipeline_.batches(); ++b) {
-    if (stop()) return {};
-    const data::Batch& batch = pipeline_.acquire(b);
-    const auto rows = static_cast<double>(batch.rows);
-    Step step;
-    step.inputs = {batch.images, batch.labels};
-    const Execution& execution = batch.rows == rows_ ? whole_ : last_;
-    execution.run(step);
-    pipeline_.release(batch);
-    loss += execution.scalar("loss") * rows;
-    right += std::round(execution.scalar("accuracy") * rows);
-    done(b * rows_ + static_cast<int64_t>(rows));
+  workers_.run([&](int worker) {
+    try {
+      while (!stopped) {
+        const int64_t b = next++;
+        if (b >= pipeline_.batches()) return;
+        if (stop()) {
+          stopped = true;
+          return;
+        }
+        sums_[static_cast<size_t>(b)] = evaluate(bound_[static_cast<size_t>(worker)], b);
+        const int64_t rows = std::min(rows_, samples_ - b * rows_);
+        done(seen += rows);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+      stopped = true;
+    }
+  });
+  if (error) std::rethrow_exception(error);
+  if (stopped) return {};
+  Sums total;
+  for (const Sums& s : sums_) {
+    total.loss += s.loss;
+    total.right += s.right;
   }
   const auto n = static_cast<double>(samples_);
-  return Evaluation{loss / n, right / n};
+  return Evaluation{total.loss / n, total.right / n};
+}
+
+Evaluator::Sums Evaluator::evaluate(const Bound& bound, int64_t b) {
+  const data::Batch& batch = pipeline_.acquire(b);
+  const auto rows = static_cast<double>(batch.rows);
+  Step step;
+  step.inputs = {batch.images, batch.labels};
+  const Execution& execution = batch.rows == rows_ ? bound.whole : bound.last;
+  execution.run(step);
+  pipeline_.release(batch);
+  return {execution.scalar("loss") * rows, std::round(execution.scalar("accuracy") * rows)};
 }
 
 }  // namespace crossbow

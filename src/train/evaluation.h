@@ -5,7 +5,8 @@
 #include <optional>
 
 #include "data/pipeline.h"
-#include "train/compiled_model.h"
+#include "learner/workers.h"
+#include "plan/compiled_model.h"
 
 namespace crossbow {
 
@@ -16,23 +17,34 @@ struct Evaluation {
 /// Images in an evaluation batch: training batches may be too small to fill the machine.
 int64_t evaluation_rows(int64_t training_rows);
 
-/// Binds a replica, an arena and a split; runs as often as asked. One thread at a time, with the
-/// OpenMP width of the model's programs.
+/// Binds a replica, workers with their arenas, and a split; runs as often as asked.
 class Evaluator {
  public:
   /// Compiles what a split of `samples` needs; to be called before the arena is made.
   static void compile(CompiledModel& model, int64_t samples, int64_t rows);
 
-  Evaluator(CompiledModel& model, const Replica& replica, const Buffer& arena,
-            const data::Dataset& dataset, int64_t rows);
+  /// The workers' OpenMP width is that of the model's programs; `arenas` are theirs.
+  Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
+            std::span<const Buffer> arenas, const data::Dataset& dataset, int64_t rows);
 
-  /// Nothing if `stop` said so in between. `done` gets the number of samples after each batch.
+  /// Nothing if `stop` said so in between; it is asked before each batch. `done` gets the number of
+  /// samples after each batch. Any worker calls them.
   std::optional<Evaluation> run(const std::function<bool()>& stop,
                                 const std::function<void(int64_t)>& done);
 
  private:
+  struct Bound {
+    Execution whole, last;
+  };
+  struct Sums {
+    double loss = 0, right = 0;
+  };
+  Sums evaluate(const Bound& bound, int64_t batch);
+
   int64_t samples_, rows_;
-  Execution whole_, last_;
+  Workers& workers_;
+  std::vector<Bound> bound_;  // by worker
+  std::vector<Sums> sums_;    // by batch
   data::Pipeline pipeline_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace crossbow {
 
-/// Written by the training thread at every step, without locks; read by whoever draws it. The
+/// Written by the training thread a few times a second, without locks; read by whoever draws it. The
 /// fields are not consistent with each other to the step.
 struct Progress {
   enum class Phase { preparing, training, evaluating };
@@ -22,8 +22,8 @@ struct Progress {
   std::atomic<float> loss{std::numeric_limits<float>::quiet_NaN()};  // of training, smoothed
 };
 
-/// Called on the training thread, between steps; every call may be ignored. An implementation that
-/// throws ends the run.
+/// Called on the training thread unless said otherwise; every call may be ignored. An implementation
+/// that throws ends the run.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -35,7 +35,7 @@ class Observer {
   /// Before the first step, with resolved options.
   virtual void started(const TrainOptions&, int64_t /*samples*/) {}
   virtual void epoch_done(const EpochRecord&) {}
-  /// Asked before every step; true saves a checkpoint and ends the run.
+  /// Asked before every iteration, by any worker; true saves a checkpoint and ends the run.
   virtual bool stop_requested() { return false; }
 
   Progress progress;

@@ -19,7 +19,9 @@ struct EpochRecord {
 /// Between two steps. `batch` may be the number of batches: then evaluation is yet to come.
 struct Position {
   int64_t epoch = 0, batch = 0;  // to do next, from 0
-  int64_t step = 0;              // done, in the whole run
+  int64_t step = 0;              // done by each learner, in the whole run
+  int64_t exchanges = 0;         // of the central model, in the whole run
+  int64_t since_exchange = 0;    // steps
   double loss_sum = 0;           // this epoch: loss times rows
   double seconds = 0;            // this epoch: of training
   double waiting_seconds = 0;    // in the whole run: of training, waiting for data

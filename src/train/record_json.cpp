@@ -51,6 +51,8 @@ json to_json(const Position& p) {
   return {{"epoch", p.epoch},
           {"batch", p.batch},
           {"step", p.step},
+          {"exchanges", p.exchanges},
+          {"since_exchange", p.since_exchange},
           {"loss_sum", p.loss_sum},
           {"seconds", p.seconds},
           {"waiting_seconds", p.waiting_seconds},
@@ -69,12 +71,15 @@ Position position_from_json(const json& value) {
   p.epoch = value.at("epoch").get<int64_t>();
   p.batch = value.at("batch").get<int64_t>();
   p.step = value.at("step").get<int64_t>();
+  p.exchanges = value.at("exchanges").get<int64_t>();
+  p.since_exchange = value.at("since_exchange").get<int64_t>();
   p.loss_sum = value.at("loss_sum").get<double>();
   p.seconds = value.at("seconds").get<double>();
   p.waiting_seconds = value.at("waiting_seconds").get<double>();
   p.logged_loss_sum = value.at("logged_loss_sum").get<double>();
   p.logged_rows = value.at("logged_rows").get<int64_t>();
-  if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.logged_rows < 0)
+  if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.exchanges < 0 || p.since_exchange < 0 ||
+      p.logged_rows < 0)
     fail("the position is out of range");
   return p;
 }

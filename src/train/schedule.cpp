@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/error.h"
@@ -42,11 +43,8 @@ double Schedule::rate(int64_t samples) const {
     case Kind::fixed:
       break;
     case Kind::step:
-      return lr * std::pow(gamma, static_cast<double>(samples / milestones[0]));
-    case Kind::multistep: {
-      const auto passed = std::upper_bound(milestones.begin(), milestones.end(), samples);
-      return lr * std::pow(gamma, static_cast<double>(passed - milestones.begin()));
-    }
+    case Kind::multistep:
+      return lr * std::pow(gamma, static_cast<double>(drops(samples)));
     case Kind::cosine: {
       const double length = static_cast<double>(std::max<int64_t>(1, total - warmup));
       const double t = std::min(1.0, static_cast<double>(samples - warmup) / length);
@@ -54,6 +52,19 @@ double Schedule::rate(int64_t samples) const {
     }
   }
   return lr;
+}
+
+int64_t Schedule::drops(int64_t samples) const {
+  if (kind == Kind::step) return samples / milestones[0];
+  if (kind != Kind::multistep) return 0;
+  return std::upper_bound(milestones.begin(), milestones.end(), samples) - milestones.begin();
+}
+
+int64_t Schedule::next_drop(int64_t samples) const {
+  if (kind == Kind::step) return (samples / milestones[0] + 1) * milestones[0];
+  const auto next = std::upper_bound(milestones.begin(), milestones.end(), samples);
+  const bool none = kind != Kind::multistep || next == milestones.end();
+  return none ? std::numeric_limits<int64_t>::max() : *next;
 }
 
 }  // namespace crossbow

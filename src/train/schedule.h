@@ -31,6 +31,11 @@ struct Schedule {
   ///   2017
   /// and while s < warmup, lr · s / warmup instead (Goyal et al. 2017).
   double rate(int64_t samples) const;
+
+  /// Of step and multistep: how often the rate has dropped after that many samples, and after how
+  /// many it will next; the largest number if it never will.
+  int64_t drops(int64_t samples) const;
+  int64_t next_drop(int64_t samples) const;
 };
 
 }  // namespace crossbow

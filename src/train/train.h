@@ -4,7 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "train/compiled_model.h"
+#include "models/model.h"
+#include "plan/compiled_model.h"
 #include "train/observer.h"
 #include "train/options.h"
 #include "train/record.h"

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/machine.h"
+#include "train/recipe.h"
 
 namespace crossbow {
 namespace {
@@ -25,6 +27,11 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
   const int64_t samples = dataset->train->size();
   if (options.batch > samples) {
     fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
+  }
+  const int64_t batches = (samples + options.batch - 1) / options.batch;
+  if (*options.learners > batches) {
+    fail_usage("--learners {}: {} has only {} batches of {} images", *options.learners,
+               *options.data, batches, options.batch);
   }
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
                from->samples != samples)) {
@@ -56,7 +63,20 @@ data::PipelineOptions pipeline_options(const TrainOptions& options) {
   p.augment.pad = static_cast<int>(*options.pad);
   p.augment.mirror = *options.mirror;
   p.seed = options.seed;
+  // Learners may be two iterations apart, and a batch that one holds back keeps its buffer.
+  p.least_depth = static_cast<int>(4 * *options.learners);
   return p;
+}
+
+EngineOptions engine_options(const TrainOptions& options, int64_t samples) {
+  EngineOptions e;
+  e.learners = static_cast<int>(*options.learners);
+  e.workers = std::max(1, physical_cores() / static_cast<int>(*options.threads_per_learner));
+  e.rows = options.batch;
+  e.last_rows = samples % options.batch;
+  e.sgd = sgd_of(options);
+  e.seed = options.seed;
+  return e;
 }
 
 }  // namespace
@@ -68,21 +88,32 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
       start_(Clock::now()),
       dataset_(open(options, from, observer)),
       model_(compile(graph, options, *dataset_, tuner_, from)),
-      arena_(model_.arena_bytes()),
-      learner_(model_, options.batch, dataset_->train->size() % options.batch, arena_,
-               sgd_of(options)),
-      evaluator_(model_, learner_.replica(), arena_, *dataset_, evaluation_rows(options.batch)),
+      engine_(model_, sync_of(options), engine_options(options, dataset_->train->size())),
+      evaluator_(model_, engine_.model(), engine_.workers(), engine_.arenas(), *dataset_,
+                 evaluation_rows(options.batch)),
       pipeline_(*dataset_, dataset_->train, pipeline_options(options)),
-      schedule_(Schedule::of(options, dataset_->train->size())) {
+      schedule_(Schedule::of(options, dataset_->train->size())),
+      losses_(static_cast<size_t>(pipeline_.batches())) {
   if (options.out) {
     folder_.emplace(options, tuner_.choices(), from ? from->metrics_bytes : 0);
   }
+  Replica first(engine_.layout(), /*with_gradients=*/false);
   if (from) {
-    restore(*from, learner_.layout(), learner_.replica());
+    restore(*from, engine_.layout(), first);
+  } else {
+    initialise(engine_.layout(), first, options.seed);
+  }
+  engine_.start_from(first);
+  if (from) {
+    restore(*from, engine_.layout(), engine_.buffers());
     position_ = from->position;
     history_ = from->history;
-  } else {
-    initialise(learner_.layout(), learner_.replica(), options.seed);
+    if (Central* central = engine_.central()) {
+      central->restore(position_.exchanges, position_.since_exchange);
+    }
+  }
+  if (options.sync != "none" && !engine_.central()) {
+    observer.note(fmt::format("one learner alone: --sync {} is plain SGD", options.sync));
   }
   observer.started(options, samples());
 }
@@ -105,34 +136,69 @@ bool Trainer::train_epoch() {
   progress.done = std::min(position_.batch * options_.batch, samples());
   progress.total = samples();
   pipeline_.start(position_.epoch, position_.batch);
-  const auto start = Clock::now();
-  const double before = position_.seconds;
-  while (position_.batch < pipeline_.batches() && !observer_.stop_requested()) {
-    const data::Batch& batch = pipeline_.acquire(position_.batch);
-    const int64_t rows = batch.rows;
-    const double lr = schedule_.rate(samples_seen());
-    Step step;
-    step.inputs = {batch.images, batch.labels};
-    step.seed = options_.seed;
-    step.epoch = static_cast<uint32_t>(position_.epoch);
-    step.first_sample = static_cast<uint64_t>(position_.batch * options_.batch);
-    const float loss = learner_.step(step, rows, lr);
-    pipeline_.release(batch);
-    ++position_.batch;
-    ++position_.step;
-    report(loss, rows, lr);
-  }
-  position_.seconds = before + seconds_since(start);
-  position_.waiting_seconds += pipeline_.waited_seconds();
-  return position_.batch == pipeline_.batches();
+  bool done = true;
+  while (done && position_.batch < pipeline_.batches()) done = train_segment();
+  position_.waiting_seconds += pipeline_.waited_seconds() / engine_.workers().count();
+  return done;
 }
 
-void Trainer::report(float loss, int64_t rows, double lr) {
-  if (!std::isfinite(loss)) fail_not_finite(loss, lr);
+/// To the end of the epoch, or to the next drop of the rate.
+bool Trainer::train_segment() {
+  const int64_t k = engine_.learners(), first = position_.batch;
+  const int64_t until_drop = schedule_.next_drop(samples_seen()) - samples_seen();
+  const int64_t iterations = (until_drop - 1) / (k * options_.batch) + 1;
+  const int64_t left = pipeline_.batches() - first;
+  const auto start = Clock::now();
+  const double before = position_.seconds;
+
+  Segment segment;
+  segment.source = &pipeline_;
+  segment.epoch = position_.epoch;
+  segment.epoch_batches = pipeline_.batches();
+  segment.first_batch = first;
+  segment.batches = iterations > left / k ? left : iterations * k;
+  segment.after_first_drop = schedule_.drops(samples_seen()) > 0;
+  segment.rate = [this](int64_t batch) { return rate(batch); };
+  segment.stop = [this] { return observer_.stop_requested(); };
+  segment.losses = losses_;
+  segment.progress = [&](int64_t done) { report(first, done); };
+  const int64_t drops = schedule_.drops(samples_seen());
+  const int64_t done = engine_.run(segment);
+  position_.seconds = before + seconds_since(start);
+
+  if (Central* central = engine_.central()) {
+    position_.exchanges = central->exchanges();
+    position_.since_exchange = central->since_exchange();
+    if (central->traits().restarts && schedule_.drops(samples_seen()) > drops) engine_.restart();
+  }
+  return done == segment.batches;
+}
+
+void Trainer::report(int64_t first, int64_t done) {
+  const int64_t k = engine_.learners(), end = first + done;
+  while (position_.batch < end) {
+    const int64_t n = std::min(k, end - position_.batch);
+    report_iteration(std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
+                                                static_cast<size_t>(n)));
+  }
+  observer_.progress.done.store(std::min(position_.batch * options_.batch, samples()),
+                                std::memory_order_relaxed);
+}
+
+void Trainer::report_iteration(std::span<const float> losses) {
   Position& p = position_;
-  const double loss_sum = static_cast<double>(loss) * static_cast<double>(rows);
-  p.loss_sum += loss_sum;
-  p.logged_loss_sum += loss_sum;
+  const double lr = rate(p.batch);
+  ++p.step;
+  double sum = 0;
+  int64_t rows = 0;
+  for (const float loss : losses) {
+    if (!std::isfinite(loss)) fail_not_finite(loss, lr);
+    sum += static_cast<double>(loss) * static_cast<double>(rows_of(p.batch));
+    rows += rows_of(p.batch);
+    ++p.batch;
+  }
+  p.loss_sum += sum;
+  p.logged_loss_sum += sum;
   p.logged_rows += rows;
   if (p.step % options_.log_every == 0) {
     const double mean = p.logged_loss_sum / static_cast<double>(p.logged_rows);
@@ -140,13 +206,11 @@ void Trainer::report(float loss, int64_t rows, double lr) {
     p.logged_loss_sum = 0;
     p.logged_rows = 0;
   }
-
-  Progress& progress = observer_.progress;
-  const float shown = progress.loss.load(std::memory_order_relaxed);
-  const float smoothed = std::isnan(shown) ? loss : shown + (loss - shown) * 0.02f;
-  progress.loss.store(smoothed, std::memory_order_relaxed);
-  progress.done.store(std::min(position_.batch * options_.batch, samples()),
-                      std::memory_order_relaxed);
+  const auto loss = static_cast<float>(sum / static_cast<double>(rows));
+  std::atomic<float>& shown = observer_.progress.loss;
+  const float before = shown.load(std::memory_order_relaxed);
+  shown.store(std::isnan(before) ? loss : before + (loss - before) * 0.02f,
+              std::memory_order_relaxed);
 }
 
 bool Trainer::finish_epoch() {
@@ -173,6 +237,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   progress.done = 0;
   progress.total = dataset_->test->size();
   progress.phase = Progress::Phase::evaluating;
+  engine_.snapshot();
   const auto evaluation = evaluator_.run([&] { return observer_.stop_requested(); },
                                          [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
@@ -196,12 +261,17 @@ void Trainer::save() {
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
   checkpoint.metrics_bytes = folder_->metrics().bytes();
-  store(learner_.layout(), learner_.replica(), *options_.momentum > 0, checkpoint);
+  store(engine_.layout(), engine_.snapshot(), checkpoint);
+  store(engine_.layout(), engine_.buffers(), checkpoint);
   save_checkpoint(folder_->path(), checkpoint);
 }
 
-int64_t Trainer::samples_seen() const {
-  return position_.epoch * samples() + std::min(position_.batch * options_.batch, samples());
+int64_t Trainer::samples_at(int64_t batch) const {
+  return position_.epoch * samples() + std::min(batch * options_.batch, samples());
+}
+
+int64_t Trainer::rows_of(int64_t batch) const {
+  return std::min(options_.batch, samples() - batch * options_.batch);
 }
 
 bool Trainer::reached_target() const {
@@ -216,7 +286,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.interrupted = interrupted;
   r.seconds = seconds_since(start_);
   r.waiting_seconds = position_.waiting_seconds;
-  r.parameters = learner_.layout().trained();
+  r.parameters = engine_.layout().trained();
   for (const EpochRecord& e : history_) {
     r.train_seconds += e.seconds;
     if (!e.test_accuracy) continue;

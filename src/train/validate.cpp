@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "train/config.h"
+#include "train/recipe.h"
 
 namespace crossbow {
 namespace {
@@ -35,16 +36,23 @@ void expect_positive(std::string_view option, const std::optional<double>& value
 }
 
 void validate_learners(const TrainOptions& o) {
+  constexpr int64_t kMostLearners = 256;
   expect_at_least<int64_t>("learners", o.learners, 1);
+  expect_at_most("learners", o.learners, kMostLearners);
+  if (o.sync != "none") {
+    make_sync(o.sync, sync_options(o));  // throws for what makes no sense
+    return;
+  }
   if (o.learners.value_or(1) > 1) {
-    fail_usage("--learners {}: this version trains one learner; leave it out, or say 1",
+    fail_usage("--learners {}: say how they are to agree, for example with --sync sma",
                *o.learners);
   }
-  if (o.sync != "none") {
-    fail_usage(
-        "--sync {}: this version trains one learner, which needs no synchronisation; "
-        "leave it out, or say none",
-        o.sync);
+  const std::pair<const char*, bool> unused[] = {
+      {"sync-period", o.sync_period.has_value()},
+      {"alpha", o.alpha.has_value()},
+      {"central-momentum", o.central_momentum.has_value()}};
+  for (const auto& [name, set] : unused) {
+    if (set) fail_usage("--{}: one learner alone has nobody to agree with; add --sync sma", name);
   }
 }
 

@@ -89,9 +89,9 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --model lenett", "lenet");
   expect_usage_error("train --data digit", "did you mean 'digits'");
   expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
-  expect_usage_error("train --learners 4", "--learners 4: this version trains one learner");
-  expect_usage_error("train --sync sma", "--sync sma: this version trains one learner");
-  expect_usage_error("train --alpha 0.1", "--alpha: this version trains one learner");
+  expect_usage_error("train --learners 4", "--learners 4: say how they are to agree");
+  expect_usage_error("train --sync smaa", "did you mean 'sma'");
+  expect_usage_error("train --alpha 0.1", "--alpha: one learner alone");
   expect_usage_error("train --momentum 0 --nesterov", "--nesterov needs");
   expect_usage_error("eval", "see crossbow eval --help");
   expect_usage_error("bench --seconds 0", "--seconds 0");

@@ -403,18 +403,38 @@ TEST_P(LoopsTest, SgdStepMatchesItsFormula) {
   for (int64_t n : kSizes) {
     for (const bool nesterov : {false, true}) {
       for (const float momentum : {0.0f, 0.9f}) {
-        const auto w = random_values<float>(n, 1), g = random_values<float>(n, 2),
-                   v = random_values<float>(n, 3);
-        auto weights = w, velocity = v;
-        loops_->sgd_step({0.1f, momentum, 0.01f, 0.5f, nesterov}, weights.data(), g.data(),
-                         momentum > 0 ? velocity.data() : nullptr, n);
-        for (int64_t i = 0; i < n; ++i) {
-          const double d = 0.5 * g[i] + 0.01 * w[i], moved = momentum * double{v[i]} + d;
-          const double step = momentum == 0 ? d : nesterov ? d + momentum * moved : moved;
-          ASSERT_NEAR(weights[i], w[i] - 0.1 * step, 1e-6);
-          ASSERT_NEAR(velocity[i], momentum == 0 ? v[i] : moved, 1e-6);
+        for (const float pull : {0.0f, 0.3f}) {
+          const auto w = random_values<float>(n, 1), g = random_values<float>(n, 2),
+                     v = random_values<float>(n, 3), z = random_values<float>(n, 4);
+          auto velocity = v;
+          std::vector<float> next(n);
+          loops_->sgd_step({0.1f, momentum, 0.01f, 0.5f, pull, nesterov},
+                           {w.data(), g.data(), momentum > 0 ? velocity.data() : nullptr,
+                            pull > 0 ? z.data() : nullptr, next.data()},
+                           n);
+          for (int64_t i = 0; i < n; ++i) {
+            const double d = 0.5 * g[i] + 0.01 * w[i], moved = momentum * double{v[i]} + d;
+            const double step = momentum == 0 ? d : nesterov ? d + momentum * moved : moved;
+            ASSERT_NEAR(next[i], w[i] - 0.1 * step - pull * (w[i] - z[i]), 1e-6);
+            ASSERT_NEAR(velocity[i], momentum == 0 ? v[i] : moved, 1e-6);
+          }
         }
       }
+    }
+  }
+}
+
+TEST_P(LoopsTest, CombineMatchesItsFormula) {
+  constexpr int64_t kOffset = 3;
+  for (int64_t n : kSizes) {
+    const auto a = random_values<float>(n + kOffset, 1), b = random_values<float>(n + kOffset, 2);
+    auto c = random_values<float>(n + kOffset, 3);
+    const auto before = c;
+    const std::array<float, 3> factors{0.5f, -2, 0.25f};
+    const std::array<const float*, 3> terms{a.data(), b.data(), c.data()};
+    loops_->combine(factors.data(), terms.data(), 3, kOffset, c.data() + kOffset, n);
+    for (int64_t i = kOffset; i < n + kOffset; ++i) {
+      ASSERT_NEAR(c[i], 0.5 * a[i] - 2 * b[i] + 0.25 * before[i], 1e-6);
     }
   }
 }

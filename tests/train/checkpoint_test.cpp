@@ -29,10 +29,10 @@ Checkpoint sample(int64_t epoch = 3) {
   c.plan = {{"conv1 forward", "jit_wino"}, {"conv2 \"x\"", "jit"}};
   c.metrics_bytes = 321;
   c.tensors.push_back(
-      {"conv.weight", Checkpoint::Role::parameter, {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}});
+      {"conv.weight", Checkpoint::Role::parameter, 0, {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}});
   c.tensors.push_back(
-      {"conv.weight", Checkpoint::Role::momentum, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1}});
-  c.tensors.push_back({"mean", Checkpoint::Role::state, {3}, {0.5f, -0.0f, 1e-40f}});
+      {"conv.weight", Checkpoint::Role::momentum, 3, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1}});
+  c.tensors.push_back({"mean", Checkpoint::Role::state, 0, {3}, {0.5f, -0.0f, 1e-40f}});
   return c;
 }
 
@@ -58,6 +58,7 @@ TEST(Checkpoint, ComesBackWhole) {
   EXPECT_EQ(d.plan, c.plan);
   ASSERT_EQ(d.tensors.size(), 3u);
   EXPECT_EQ(d.tensors[1].role, Checkpoint::Role::momentum);
+  EXPECT_EQ(d.tensors[1].index, 3);
   EXPECT_EQ(d.tensors[1].values, c.tensors[1].values);
   EXPECT_EQ(encode(d), encode(c));
 }

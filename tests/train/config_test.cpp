@@ -84,7 +84,7 @@ TEST(Config, RefusesWrongKinds) {
   EXPECT_SAYS(config_error("lr-milestones = ['a']"), "numbers only");
   EXPECT_SAYS(config_error("[model]\nname = 'lenet'"), "neither a number");
   EXPECT_SAYS(config_error("model = "), "run.toml:1");
-  EXPECT_SAYS(config_error("sync-period = 4"), "trains one learner");
+  EXPECT_SAYS(config_error("sync-period = 1.5"), "not a whole number");
 }
 
 TEST(Config, RefusesTextThatAFileCouldNotHold) {
@@ -142,8 +142,8 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("lr-schedule = 'multistep'\nlr-milestones = [3, 2]"), "ascend");
   EXPECT_SAYS(complaint("lr-schedule = 'step'\nlr-milestones = [3, 4]"), "one number");
   EXPECT_SAYS(complaint("lr-gamma = 0.5"), "does not drop");
-  EXPECT_SAYS(complaint("learners = 2"), "--learners 2: this version trains one learner");
-  EXPECT_SAYS(complaint("sync = 'sma'"), "--sync sma: this version trains one learner");
+  EXPECT_SAYS(complaint("learners = 2"), "--learners 2: say how they are to agree");
+  EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
   EXPECT_SAYS(complaint("threads-per-learner = 0"), "at least 1");
 }
 

@@ -1,6 +1,7 @@
 // A run small enough to do often: a folder of little pictures and a net with every kind of state.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "core/rng.h"
@@ -78,7 +79,7 @@ class StopAfter : public Observer {
   std::string notes;
 
  private:
-  int left_;
+  std::atomic<int> left_;
 };
 
 }  // namespace crossbow::testing

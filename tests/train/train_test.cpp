@@ -123,8 +123,9 @@ TEST_F(Train, DataThatIsNotFiniteIsBlamedAtOnce) {
 TEST_F(Train, RefusesWhatDoesNotFit) {
   TrainOptions o = options();
   const auto eleven = [](Tensor x) { return dense(x, Dense{.outputs = 11}); };
-  expect_says(error_of([&] { train(eleven, o); }),
-              "the model 'own' ends in shape [16, 11], but a batch of 16 in 10 classes needs [16, 10]");
+  expect_says(
+      error_of([&] { train(eleven, o); }),
+      "the model 'own' ends in shape [16, 11], but a batch of 16 in 10 classes needs [16, 10]");
   o.batch = 71;
   expect_says(error_of([&] { train(tiny_net, o); }), "--batch 71");
   expect_says(error_of([&] { train(tiny_net, o); }), "70 training images only");

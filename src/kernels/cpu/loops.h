@@ -75,8 +75,14 @@ struct TypedLoops {
 };
 
 struct SgdArgs {
-  float lr, momentum, weight_decay, gradient_scale;
+  float lr, momentum, weight_decay, gradient_scale, pull;
   bool nesterov;
+};
+struct SgdArrays {
+  const float *weights, *gradient;
+  float* velocity;       // null iff momentum is 0
+  const float* central;  // null iff pull is 0
+  float* next;           // may be `weights`
 };
 
 /// Dense weights in oneDNN's 16i64o layout: blocks of 16 inputs by 64 outputs, those of the next 64
@@ -106,8 +112,11 @@ struct Loops {
   /// dx = scale·(sigmoid(x) − t)
   void (*sigmoid_cross_entropy_grad)(const float* x, const float* t, float scale, float* dx,
                                      int64_t n);
-  /// See SgdStep in device/vector_math.h; v is null iff momentum is 0.
-  void (*sgd_step)(const SgdArgs&, float* w, const float* g, float* v, int64_t n);
+  /// See SgdStep in device/vector_math.h.
+  void (*sgd_step)(const SgdArgs&, const SgdArrays&, int64_t n);
+  /// out = Σ factors[t]·(terms[t] + offset), added up in the order of t; out may be a term.
+  void (*combine)(const float* factors, const float* const* terms, int count, int64_t offset,
+                  float* out, int64_t n);
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
 };

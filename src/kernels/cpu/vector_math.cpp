@@ -3,7 +3,9 @@
 #include <omp.h>
 
 #include <array>
+#include <type_traits>
 
+#include "core/error.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/team.h"
 
@@ -12,16 +14,37 @@ namespace {
 
 class CpuVectorMath : public VectorMath {
  public:
-  void sgd_step(const SgdStep& step, void* weights, const void* gradient, void* velocity,
-                int64_t n) const override {
-    const SgdArgs args{static_cast<float>(step.lr), static_cast<float>(step.momentum),
-                       static_cast<float>(step.weight_decay),
-                       static_cast<float>(step.gradient_scale), step.nesterov};
-    const auto w = static_cast<float*>(weights);
-    const auto g = static_cast<const float*>(gradient);
-    const auto v = static_cast<float*>(velocity);
+  void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const override {
+    const SgdArgs args{
+        static_cast<float>(step.lr),           static_cast<float>(step.momentum),
+        static_cast<float>(step.weight_decay), static_cast<float>(step.gradient_scale),
+        static_cast<float>(step.pull),         step.nesterov};
     parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
-      loops().sgd_step(args, w + begin, g + begin, v ? v + begin : nullptr, end - begin);
+      const auto from = [&](auto* span) {
+        using Float = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(span)>>,
+                                         const float, float>;
+        return span ? static_cast<Float*>(span) + begin : nullptr;
+      };
+      const SgdArrays arrays{from(spans.weights), from(spans.gradient), from(spans.velocity),
+                             from(spans.central), from(spans.next)};
+      loops().sgd_step(args, arrays, end - begin);
+    });
+  }
+
+  void combine(std::span<const double> factors, std::span<const void* const> terms, void* out,
+               int64_t n) const override {
+    constexpr size_t kMost = 256;
+    if (terms.size() > kMost)
+      fail("at most {} models can be combined, not {}", kMost, terms.size());
+    std::array<float, kMost> f;
+    std::array<const float*, kMost> x;
+    for (size_t t = 0; t < terms.size(); ++t) {
+      f[t] = static_cast<float>(factors[t]);
+      x[t] = static_cast<const float*>(terms[t]);
+    }
+    parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
+      loops().combine(f.data(), x.data(), static_cast<int>(terms.size()), begin,
+                      static_cast<float*>(out) + begin, end - begin);
     });
   }
 

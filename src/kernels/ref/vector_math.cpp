@@ -6,14 +6,15 @@ namespace {
 template <typename T>
 class RefVectorMath : public VectorMath {
  public:
-  void sgd_step(const SgdStep& step, void* weights, const void* gradient, void* velocity,
-                int64_t n) const override {
+  void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const override {
     const T lr = static_cast<T>(step.lr), momentum = static_cast<T>(step.momentum);
     const T weight_decay = static_cast<T>(step.weight_decay);
-    const T gradient_scale = static_cast<T>(step.gradient_scale);
-    T* w = static_cast<T*>(weights);
-    const T* g = static_cast<const T*>(gradient);
-    T* v = static_cast<T*>(velocity);
+    const T gradient_scale = static_cast<T>(step.gradient_scale), pull = static_cast<T>(step.pull);
+    const T* w = static_cast<const T*>(spans.weights);
+    const T* g = static_cast<const T*>(spans.gradient);
+    const T* z = static_cast<const T*>(spans.central);
+    T* v = static_cast<T*>(spans.velocity);
+    T* next = static_cast<T*>(spans.next);
     for (int64_t i = 0; i < n; ++i) {
       const T d = gradient_scale * g[i] + weight_decay * w[i];
       T direction = d;
@@ -21,7 +22,18 @@ class RefVectorMath : public VectorMath {
         v[i] = momentum * v[i] + d;
         direction = step.nesterov ? d + momentum * v[i] : v[i];
       }
-      w[i] -= lr * direction;
+      next[i] = w[i] - lr * direction - (z ? pull * (w[i] - z[i]) : 0);
+    }
+  }
+
+  void combine(std::span<const double> factors, std::span<const void* const> terms, void* out,
+               int64_t n) const override {
+    for (int64_t i = 0; i < n; ++i) {
+      T sum = 0;
+      for (size_t t = 0; t < terms.size(); ++t) {
+        sum += static_cast<T>(factors[t]) * static_cast<const T*>(terms[t])[i];
+      }
+      static_cast<T*>(out)[i] = sum;
     }
   }
 

@@ -5,31 +5,49 @@
 namespace crossbow::simd::CROSSBOW_ISA {
 namespace {
 
-void sgd_step(const SgdArgs& args, float* w, const float* g, float* v, int64_t n) {
+/// Calls `f(i, load, store)` for the pairs of 0 to n, then for what is left of one.
+template <typename F>
+void for_each_pair(int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + kPair <= n; i += kPair) {
+    f(
+        i, [](const float* p) { return load_pair(p); }, [](float* p, Pair x) { store_pair(p, x); });
+  }
+  if (const int64_t left = n - i; left > 0) {
+    f(
+        i, [=](const float* p) { return load_part(p, left); },
+        [=](float* p, Pair x) { store_part(p, x, left); });
+  }
+}
+
+void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t n) {
   const float scale = args.gradient_scale, decay = args.weight_decay, momentum = args.momentum;
-  const auto step = [&](int64_t i, auto load, auto store) {
-    const Pair weight = load(w + i), gradient = load(g + i);
-    Pair velocity{}, result;
-    if (v) velocity = load(v + i);
+  for_each_pair(n, [&](int64_t i, auto load, auto store) {
+    const Pair weight = load(a.weights + i), gradient = load(a.gradient + i);
+    Pair velocity{}, central = weight, result;
+    if (a.velocity) velocity = load(a.velocity + i);
+    if (a.central) central = load(a.central + i);
     for (int h = 0; h < 2; ++h) {
       const F32 d = scale * gradient.v[h] + decay * weight.v[h];
       velocity.v[h] = momentum * velocity.v[h] + d;
       const F32 direction = args.nesterov ? d + momentum * velocity.v[h] : velocity.v[h];
-      result.v[h] = weight.v[h] - args.lr * direction;
+      result.v[h] = weight.v[h] - args.lr * direction - args.pull * (weight.v[h] - central.v[h]);
     }
-    if (v) store(v + i, velocity);
-    store(w + i, result);
-  };
-  int64_t i = 0;
-  for (; i + kPair <= n; i += kPair) {
-    step(
-        i, [](const float* p) { return load_pair(p); }, [](float* p, Pair x) { store_pair(p, x); });
-  }
-  if (const int64_t left = n - i; left > 0) {
-    step(
-        i, [=](const float* p) { return load_part(p, left); },
-        [=](float* p, Pair x) { store_part(p, x, left); });
-  }
+    if (a.velocity) store(a.velocity + i, velocity);
+    store(a.next + i, result);
+  });
+}
+
+void combine(const float* factors, const float* const* terms, int count, int64_t offset, float* out,
+             int64_t n) {
+  for_each_pair(n, [&](int64_t i, auto load, auto store) {
+    Pair sum{};
+    for (int t = 0; t < count; ++t) {
+      const Pair x = load(terms[t] + offset + i);
+      for (int h = 0; h < 2; ++h) sum.v[h] += factors[t] * x.v[h];
+    }
+    store(out + i, sum);
+  });
 }
 
 /// In double throughout: the square of a large gradient overflows f32.
@@ -44,6 +62,7 @@ double sum_of_squares(const float* x, int64_t n) {
 
 void add_optimiser(Loops& loops) {
   loops.sgd_step = sgd_step;
+  loops.combine = combine;
   loops.sum_of_squares = sum_of_squares;
 }
 

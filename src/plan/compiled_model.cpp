@@ -1,4 +1,4 @@
-#include "train/compiled_model.h"
+#include "plan/compiled_model.h"
 
 #include <algorithm>
 
@@ -6,16 +6,6 @@
 #include "passes/passes.h"
 
 namespace crossbow {
-
-CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser) {
-  CompileOptions compile;
-  compile.device = options.device;
-  compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
-  compile.threads = static_cast<int>(*options.threads_per_learner);
-  compile.update = !options.clip_norm;
-  compile.chooser = options.deterministic ? nullptr : chooser;
-  return compile;
-}
 
 Graph training_graph(const Graph& forward, int64_t rows) {
   Graph graph = with_batch(forward, rows);

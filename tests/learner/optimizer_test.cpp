@@ -1,4 +1,4 @@
-#include "train/optimizer.h"
+#include "learner/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/rng.h"
+#include "device/buffer.h"
 
 namespace crossbow {
 namespace {
@@ -30,34 +31,31 @@ struct Reference {
   }
 };
 
-ParameterLayout flat_layout(int64_t n) {
-  ParameterLayout layout;
-  layout.parameters.push_back({"w", Layout::plain({n}, DType::f32), 0, {}});
-  layout.parameter_elements = n;
-  return layout;
-}
-
 /// Both take ten steps with gradients of random numbers.
 void compare(const Sgd& sgd, std::string_view device) {
   constexpr int64_t kSize = 67;
   Rng rng(1, Purpose::synthetic);
-  const ParameterLayout layout = flat_layout(kSize);
-  Replica replica(layout);
+  const VectorMath& math = vector_math(device, DType::f32);
+  const Buffer weights(kSize * sizeof(float)), gradient(kSize * sizeof(float)),
+      velocity(kSize * sizeof(float));
   Reference reference{sgd, std::vector<double>(kSize), std::vector<double>(kSize)};
-  for (int64_t i = 0; i < kSize; ++i) {
-    reference.w[i] = replica.parameters.as<float>()[i] = rng.gaussian();
-  }
+  for (int64_t i = 0; i < kSize; ++i) reference.w[i] = weights.as<float>()[i] = rng.gaussian();
   for (int step = 0; step < 10; ++step) {
-    std::vector<double> gradient(kSize);
-    for (int64_t i = 0; i < kSize; ++i) {
-      gradient[i] = replica.gradients.as<float>()[i] = rng.gaussian();
-    }
+    std::vector<double> g(kSize);
+    for (int64_t i = 0; i < kSize; ++i) g[i] = gradient.as<float>()[i] = rng.gaussian();
     const double lr = 0.1 / (step + 1);  // momentum must not hold the rate of an earlier step
-    sgd_update(sgd, lr, layout, vector_math(device, DType::f32), replica);
-    reference.step(gradient, lr);
+    SgdStep s = sgd_step(sgd, lr);
+    if (sgd.clip_norm > 0) {
+      s.gradient_scale = clip_scale(sgd.clip_norm, math.squared_norm(gradient.data(), kSize));
+    }
+    math.sgd_step(s,
+                  {weights.data(), gradient.data(), sgd.momentum > 0 ? velocity.data() : nullptr,
+                   nullptr, weights.data()},
+                  kSize);
+    reference.step(g, lr);
   }
   for (int64_t i = 0; i < kSize; ++i) {
-    EXPECT_NEAR(replica.parameters.as<float>()[i], reference.w[i], 1e-5) << device << ' ' << i;
+    EXPECT_NEAR(weights.as<float>()[i], reference.w[i], 1e-5) << device << ' ' << i;
   }
 }
 

@@ -4,14 +4,9 @@
 #include <map>
 
 #include "graph/graph.h"
-#include "models/model.h"
 #include "plan/program.h"
-#include "train/options.h"
 
 namespace crossbow {
-
-/// How to compile for the options' device, precision and threads (which must be resolved).
-CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser);
 
 /// Compiles one graph for different uses and numbers of rows, on demand, and keeps the programs.
 /// All share the parameter layout, which the first one decides; they run one at a time, so they can

@@ -1,0 +1,26 @@
+// Where learners get their batches.
+#pragma once
+
+#include <cstdint>
+
+namespace crossbow::data {
+
+struct Batch {
+  int64_t index = 0;  // within the epoch
+  int64_t rows = 0;   // samples; less than the batch size in the last batch only
+  // Both are page-aligned and as long as a whole batch: zeros follow the rows of a partial one.
+  const float* images = nullptr;    // batch × C × H × W, normalised
+  const int32_t* labels = nullptr;  // batch
+};
+
+/// Any number of threads may acquire and release at a time.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// Blocks until batch `index` is ready; it stays valid until released. Each index is asked for
+  /// once an epoch, in about ascending order.
+  virtual const Batch& acquire(int64_t index) = 0;
+  virtual void release(const Batch& batch) = 0;
+};
+
+}  // namespace crossbow::data

@@ -1,0 +1,166 @@
+#include "learner/central.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "learner/optimizer.h"
+
+namespace crossbow {
+namespace {
+
+/// Small enough for a chunk's mean to stay in the first cache, large enough to be worth a claim.
+constexpr int64_t kChunk = 4096;
+
+/// Adds the time of its life to a count of nanoseconds.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::atomic<int64_t>& total) : total_(total) {}
+  Stopwatch(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start_;
+    total_.fetch_add(time.count(), std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int64_t>& total_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+Central::Scratch::Scratch(const Central& central, int learners)
+    : terms_(static_cast<size_t>(learners)),
+      weights_(static_cast<size_t>(learners)),
+      state_(central.state_.size()),
+      mean_(static_cast<size_t>(kChunk * central.element_bytes_)) {
+  input_.terms.resize(static_cast<size_t>(learners));
+  input_.factors.resize(static_cast<size_t>(learners));
+  input_.weights.resize(static_cast<size_t>(learners));
+}
+
+Central::Central(std::unique_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
+                 const VectorMath& math, double clip_norm)
+    : sync_(std::move(sync)),
+      traits_(sync_->traits()),
+      math_(math),
+      clip_norm_(traits_.averages_gradients ? clip_norm : 0),
+      elements_(layout.parameter_elements),
+      element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
+      chunks_((elements_ + kChunk - 1) / kChunk),
+      phases_(clip_norm_ > 0 ? 2 : 1) {
+  const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
+  z_[0] = Buffer(bytes);
+  if (traits_.overlaps) z_[1] = Buffer(bytes);
+  for (int i = 0; i < traits_.state_buffers; ++i) state_.emplace_back(bytes);
+  if (phases_ == 2) {
+    mean_ = Buffer(bytes);
+    squared_norm_.resize(static_cast<size_t>(chunks_));
+  }
+}
+
+std::vector<std::byte*> Central::state() const {
+  std::vector<std::byte*> buffers;
+  if (traits_.overlaps) buffers.push_back(z(side(1)));
+  for (const Buffer& buffer : state_) buffers.push_back(buffer.data());
+  return buffers;
+}
+
+void Central::restore(int64_t exchanges, int64_t since_exchange) {
+  exchanges_ = exchanges;
+  since_ = since_exchange;
+}
+
+void Central::start(bool after_first_drop, Describe describe) {
+  period_ = sync_->period(after_first_drop);
+  since_ = std::min(since_, period_ - 1);  // the period may have become shorter
+  describe_ = std::move(describe);
+  claimed_ = computed_ = 0;
+}
+
+void Central::finish(int64_t iterations) {
+  const int64_t done = exchanges_before(iterations);
+  side_ += done;
+  exchanges_ += done;
+  since_ = (since_ + iterations) % period_;
+}
+
+bool Central::ready(int64_t block, const Scheduler& scheduler) const {
+  if (computed_.load(std::memory_order_acquire) < block * chunks_) return false;
+  if (block % phases_ > 0) return true;
+  const int64_t iteration = iteration_of(block / phases_);
+  return scheduler.completed() >= (traits_.overlaps ? iteration : iteration + 1);
+}
+
+bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch) {
+  const int64_t goal = chunks_of(count);
+  bool alive = true;
+  while (alive && computed_.load(std::memory_order_acquire) < goal) {
+    int64_t next = claimed_.load(std::memory_order_acquire);
+    const int64_t block = next / chunks_;
+    if (next < goal && ready(block, scheduler)) {
+      if (!claimed_.compare_exchange_weak(next, next + 1)) continue;
+      const Stopwatch watch(working_);
+      compute(block, next % chunks_, scratch);
+      const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
+      if (computed % chunks_ == 0) scheduler.notify();
+    } else {
+      const Stopwatch watch(waiting_);
+      alive = scheduler.wait([&] {
+        const int64_t unclaimed = claimed_.load(std::memory_order_acquire);
+        return computed_.load(std::memory_order_acquire) >= goal ||
+               (unclaimed < goal && ready(unclaimed / chunks_, scheduler));
+      });
+    }
+  }
+  return alive;
+}
+
+double Central::gradient_scale(int64_t exchange, Scratch& scratch) const {
+  if (phases_ == 1) return 1;
+  if (scratch.scaled_exchange_ != exchanges_ + exchange) {
+    double squared = 0;
+    for (const double s : squared_norm_) squared += s;
+    scratch.gradient_scale_ = clip_scale(clip_norm_, squared);
+    scratch.scaled_exchange_ = exchanges_ + exchange;
+  }
+  return scratch.gradient_scale_;
+}
+
+void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
+  const int64_t exchange = block / phases_;
+  const bool last_phase = block % phases_ == phases_ - 1;
+  const int64_t first = chunk * kChunk * element_bytes_;
+  const int64_t n = std::min(kChunk, elements_ - chunk * kChunk);
+  const auto at = [&](auto* span) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(span)>>,
+                                    const std::byte, std::byte>;
+    return span ? static_cast<Byte*>(span) + first : nullptr;
+  };
+  describe_(iteration_of(exchange), s.input_);
+  for (size_t j = 0; j < s.terms_.size(); ++j) {
+    s.terms_[j] = at(s.input_.terms[j]);
+    s.weights_[j] = at(s.input_.weights[j]);
+  }
+  for (size_t i = 0; i < state_.size(); ++i) s.state_[i] = at(state_[i].data());
+  std::byte* const mean = phases_ == 2 ? at(mean_.data()) : s.mean_.data();
+  if (block % phases_ == 0) {
+    math_.combine(s.input_.factors, s.terms_, mean, n);
+    if (!last_phase) {
+      squared_norm_[static_cast<size_t>(chunk)] = math_.squared_norm(mean, n);
+      return;
+    }
+  }
+  sync_->apply({.math = math_,
+                .n = n,
+                .index = exchanges_ + exchange,
+                .lr = s.input_.lr,
+                .gradient_scale = gradient_scale(exchange, s),
+                .mean = mean,
+                .z = at(z(side(exchange))),
+                .next_z = at(z(side(exchange + 1))),
+                .weights = s.weights_,
+                .state = s.state_});
+}
+
+}  // namespace crossbow

@@ -1,0 +1,110 @@
+// The central model z of some learners, and the exchanges that change it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "learner/scheduler.h"
+#include "plan/program.h"
+#include "sync/sync.h"
+
+namespace crossbow {
+
+/// What one exchange reads and writes of the learners, by learner.
+struct ExchangeInput {
+  double lr = 0;
+  std::vector<const void*> terms;  // weights or gradients
+  std::vector<double> factors;     // their shares in the mean
+  std::vector<void*> weights;      // for algorithms that do not overlap
+};
+
+/// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
+/// other, and the next one the other way round. So do the learners with their weights.
+///
+/// An exchange is cut into chunks, which those who wait for it compute: each takes the next chunk
+/// until none is left. The order of the sums does not depend on who computes them.
+class Central {
+ public:
+  /// Fills in what the exchange of the segment's iteration i needs; called by any worker, at times
+  /// when all learners have done what that exchange waits for. Each vector keeps its size.
+  using Describe = std::function<void(int64_t iteration, ExchangeInput& input)>;
+
+  /// A worker's own memory for computing chunks.
+  class Scratch {
+   public:
+    Scratch(const Central& central, int learners);
+
+   private:
+    friend class Central;
+    ExchangeInput input_;
+    std::vector<const void*> terms_;
+    std::vector<void*> weights_, state_;
+    Buffer mean_;
+    int64_t scaled_exchange_ = -1;  // of the run, which gradient_scale_ belongs to
+    double gradient_scale_ = 1;
+  };
+
+  /// `clip_norm`: of the mean gradient, for algorithms that average gradients; 0: no limit.
+  Central(std::unique_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
+          const VectorMath& math, double clip_norm);
+
+  const SyncAlgorithm& sync() const { return *sync_; }
+  const SyncAlgorithm::Traits& traits() const { return traits_; }
+  /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
+  /// the segment (after the last segment: 0 for now).
+  int side(int64_t exchanges = 0) const {
+    return traits_.overlaps ? static_cast<int>((side_ + exchanges) & 1) : 0;
+  }
+  std::byte* z(int side) const { return z_[side].data(); }
+  /// What a checkpoint needs beside z: the z before, the algorithm's own buffers.
+  std::vector<std::byte*> state() const;
+
+  int64_t exchanges() const { return exchanges_; }   // in the whole run
+  int64_t since_exchange() const { return since_; }  // steps since the last one
+  void restore(int64_t exchanges, int64_t since_exchange);
+
+  void start(bool after_first_drop, Describe describe);
+  /// Ends a segment of that many iterations, all of whose exchanges are complete.
+  void finish(int64_t iterations);
+
+  /// Of the segment: whether iteration i has an exchange, and how many the iterations before it.
+  bool exchanges_at(int64_t i) const { return (since_ + i + 1) % period_ == 0; }
+  int64_t exchanges_before(int64_t i) const { return (since_ + i) / period_; }
+
+  /// Returns when the segment's first `count` exchanges are complete, having computed of them what
+  /// it could; false if the segment failed. Any worker.
+  bool complete(int64_t count, Scheduler& scheduler, Scratch& scratch);
+
+  /// Seconds that all threads together have spent computing exchanges, and waiting for learners.
+  double working_seconds() const { return static_cast<double>(working_) * 1e-9; }
+  double waiting_seconds() const { return static_cast<double>(waiting_) * 1e-9; }
+
+ private:
+  int64_t chunks_of(int64_t exchanges) const { return exchanges * phases_ * chunks_; }
+  bool ready(int64_t block, const Scheduler& scheduler) const;
+  void compute(int64_t block, int64_t chunk, Scratch& scratch);
+  int64_t iteration_of(int64_t exchange) const { return (exchange + 1) * period_ - since_ - 1; }
+  double gradient_scale(int64_t exchange, Scratch& scratch) const;
+
+  const std::unique_ptr<const SyncAlgorithm> sync_;
+  const SyncAlgorithm::Traits traits_;
+  const VectorMath& math_;
+  const double clip_norm_;
+  const int64_t elements_, element_bytes_, chunks_;
+  const int64_t phases_;  // of an exchange, all chunks of one before any of the next: with a limit
+                          // to the norm first the whole mean, then what is made of it
+  Buffer z_[2];
+  int64_t side_ = 0;
+  std::vector<Buffer> state_;
+  Buffer mean_;                       // with two phases
+  std::vector<double> squared_norm_;  // with two phases, by chunk
+  int64_t exchanges_ = 0, since_ = 0, period_ = 1;
+  Describe describe_;
+
+  // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks
+  // of one phase; none of its chunks is claimed before the last block is computed.
+  std::atomic<int64_t> claimed_{0}, computed_{0};
+  std::atomic<int64_t> working_{0}, waiting_{0};  // nanoseconds
+};
+
+}  // namespace crossbow

@@ -1,0 +1,109 @@
+// Trains the learners of one device: who has which batch, who runs where, when they agree.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/batch_source.h"
+#include "learner/central.h"
+#include "learner/learner.h"
+#include "learner/workers.h"
+
+namespace crossbow {
+
+struct EngineOptions {
+  int learners = 1;
+  int workers = 1;   // threads, or teams of CompileOptions::threads; at most as many as learners
+  int64_t rows = 0;  // of a batch
+  int64_t last_rows = 0;  // of an epoch's last batch; 0 if it is whole
+  Sgd sgd;
+  uint64_t seed = 0;  // of what layers draw
+};
+
+/// Consecutive batches of an epoch, between which nothing but the rate changes. With k learners,
+/// learner j has the batches first + j, first + k + j, …: those of iterations 0, 1, ….
+struct Segment {
+  data::BatchSource* source = nullptr;
+  int64_t epoch = 0;
+  int64_t epoch_batches = 0;              // of the whole epoch
+  int64_t first_batch = 0, batches = 0;   // of the segment
+  bool after_first_drop = false;          // of the rate
+  std::function<double(int64_t)> rate;    // of the iteration that begins at that batch; any thread
+  std::function<bool()> stop;             // asked before each iteration; any thread
+  std::span<float> losses;                // by batch of the segment; read them in `progress`
+  std::function<void(int64_t)> progress;  // told how many batches are done, from run's thread
+};
+
+/// A flat buffer of a running engine.
+struct EngineBuffer {
+  enum class Kind { weights, momentum, states, central };
+  Kind kind;
+  int64_t index;  // of the learner; of the central model's buffer
+  std::byte* data;
+};
+
+/// Owns the learners, the central model, the workers and their arenas. One thread calls.
+///
+/// Learners work asynchronously within an iteration and, where the algorithm overlaps, up to one
+/// iteration apart; what they compute does not depend on their timing.
+class Engine {
+ public:
+  /// `model` must have been asked for every program that will run, these programs sharing the
+  /// workers' arenas. `sync` is null for one learner on its own.
+  Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
+         const EngineOptions& options);
+
+  /// Gives every learner and the central model these weights and states, and zero momentum.
+  void start_from(const Replica& model);
+
+  /// Trains until the segment is done or `stop` said so, calling `progress` a few times a second
+  /// and at the end. Returns the number of batches done, all of a whole iteration unless the epoch
+  /// ended. Rethrows what a learner failed with, after which only the destructor may be called.
+  int64_t run(const Segment& segment);
+
+  /// What a run needs, beside snapshot(), to go on bit for bit; valid until the next segment.
+  std::vector<EngineBuffer> buffers() const;
+
+  /// Every learner goes on from the central model.
+  void restart();
+
+  /// What is evaluated and saved: the central model, with the mean of the learners' states; a copy
+  /// in memory that stays where it is, brought up to date by the call.
+  const Replica& snapshot();
+  const Replica& model() const { return snapshot_; }
+
+  int learners() const { return options_.learners; }
+  Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
+  /// Null for one learner on its own.
+  Central* central() { return central_ ? central_.get() : nullptr; }
+  /// The side of the learners' weights that is valid between segments.
+  int side() const { return central_ ? central_->side() : 0; }
+  const ParameterLayout& layout() const { return *layout_; }
+  Workers& workers() { return workers_; }
+  std::span<const Buffer> arenas() const { return arenas_; }
+
+ private:
+  void work(int worker);
+  bool step(int worker, const Scheduler::Task& task);
+  void describe(int64_t iteration, ExchangeInput& input) const;
+  int64_t batch_of(int64_t iteration, int learner) const {
+    return segment_.first_batch + iteration * options_.learners + learner;
+  }
+  int64_t rows_of(int64_t batch) const;
+
+  const EngineOptions options_;
+  const std::shared_ptr<const ParameterLayout> layout_;
+  const VectorMath& math_;
+  const std::unique_ptr<Central> central_;
+  std::vector<Buffer> arenas_;
+  std::vector<std::unique_ptr<Learner>> learners_;
+  Replica snapshot_;
+  Scheduler scheduler_;
+  std::vector<Central::Scratch> scratch_;  // by worker
+  Segment segment_;
+  Workers workers_;  // last: its threads use all of the above
+};
+
+}  // namespace crossbow

@@ -1,0 +1,92 @@
+// Who trains: one replica of the model, and the step that improves it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "learner/optimizer.h"
+#include "plan/compiled_model.h"
+
+namespace crossbow {
+
+/// How the learners of a run work; the same for all of them.
+struct LearnerPlan {
+  int64_t rows = 0, last_rows = 0;  // of a whole batch; of an epoch's last one, 0 if it is whole
+  Sgd sgd;
+  /// Shared weights: the step leaves its gradient, and somebody else updates the weights.
+  std::byte* shared_weights = nullptr;
+  /// The two sides of a central model, for learners that are pulled towards it; else null.
+  std::array<std::byte*, 2> central{};
+  /// Whether some steps of such learners stay on a side.
+  bool stays = false;
+};
+
+/// Owns its replica. Learners that are pulled have their weights twice: a step reads those of one
+/// side and may write those of the other, so that others can read the old ones meanwhile.
+///
+/// Steps run in a worker's arena, which others use between them. One thread at a time, whose OpenMP
+/// width must be CompileOptions::threads.
+class Learner {
+ public:
+  /// Which side a step reads, and which it writes.
+  struct Route {
+    int from = 0, to = 0;
+  };
+
+  /// `model` must have been asked for the training programs before the arenas were made. Null for
+  /// workers that never run this learner.
+  Learner(CompiledModel& model, const LearnerPlan& plan, std::span<const Buffer* const> arenas);
+
+  /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
+  /// central model's side `route.from`. Calls `before_update()` before any weight is written.
+  /// Returns the batch's mean loss before the update. Allocates nothing.
+  template <typename F>
+  float step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
+             F before_update) {
+    const Bound& bound = *bound_[index(worker, route, rows != plan_.rows)];
+    step.sgd = sgd_step(plan_.sgd, lr);
+    step.sgd.pull = pull;
+    bound.execution.run(step, before_update);
+    if (updates_afterwards()) update(step.sgd, route);
+    return *bound.loss;
+  }
+  /// A step without a batch: the pull alone.
+  void idle_step(double pull, Route route);
+  /// As step, of whole rows, adding each op's seconds to `seconds`, which has one element more than
+  /// the program has ops: that of an update after them all.
+  void timed_step(int worker, Step step, double lr, double pull, Route route,
+                  std::span<double> seconds);
+
+  std::byte* weights(int side) const {
+    return plan_.shared_weights ? plan_.shared_weights : weights_[side].data();
+  }
+  std::byte* momentum() const { return momentum_.data(); }
+  std::byte* gradients() const { return gradients_.data(); }
+  std::byte* states() const { return states_.data(); }
+
+ private:
+  struct Bound {
+    Bound(std::shared_ptr<const Program> program, const ReplicaView& replica, const Buffer& arena)
+        : execution(std::move(program), replica, arena), loss(execution.scalar_address("loss")) {}
+    Execution execution;
+    const float* loss;
+  };
+
+  /// Where clipping needs the whole gradient first.
+  bool updates_afterwards() const { return !programs_update_ && !plan_.shared_weights; }
+  void update(SgdStep step, Route route);
+  static size_t index(int worker, Route route, bool last) {
+    return static_cast<size_t>(((worker * 2 + route.from) * 2 + route.to) * 2 + (last ? 1 : 0));
+  }
+
+  const LearnerPlan plan_;
+  const VectorMath& math_;
+  const int64_t elements_;
+  const bool programs_update_;
+  Buffer weights_[2], momentum_, gradients_, states_;
+  std::vector<std::unique_ptr<const Bound>> bound_;  // by index()
+};
+
+}  // namespace crossbow

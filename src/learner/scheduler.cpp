@@ -1,0 +1,107 @@
+#include "learner/scheduler.h"
+
+#include <algorithm>
+
+namespace crossbow {
+
+Scheduler::Scheduler(int learners, int workers)
+    : learners_(learners),
+      workers_(std::min(workers, learners)),
+      states_(std::make_unique<State[]>(static_cast<size_t>(learners))) {}
+
+void Scheduler::start(int64_t iterations, std::function<bool()> stop) {
+  iterations_ = iterations;
+  stop_ = std::move(stop);
+  for (int j = 0; j < learners_; ++j) {
+    states_[j].done = 0;
+    states_[j].busy = false;
+  }
+  begun_ = 0;
+  stopped_ = failed_ = false;
+  error_ = nullptr;
+}
+
+bool Scheduler::begin(int64_t iteration) {
+  int64_t begun = begun_.load(std::memory_order_acquire);
+  while (begun <= iteration) {
+    if (iteration >= iterations_ || stopped_) return false;
+    if (stop_()) {
+      stopped_ = true;
+      return false;
+    }
+    if (begun_.compare_exchange_weak(begun, iteration + 1)) return true;
+  }
+  return true;
+}
+
+int Scheduler::pick(int worker) const {
+  if (learners_ == workers_) return states_[worker].busy ? -1 : worker;
+  int best = -1;
+  int64_t least = 0;
+  for (int n = 0; n < learners_; ++n) {
+    const int j =
+        (worker + n) % learners_;  // workers start apart, so they seldom want the same one
+    if (states_[j].busy.load(std::memory_order_acquire)) continue;
+    const int64_t done = this->done(j);
+    if (best < 0 || done < least) {
+      best = j;
+      least = done;
+    }
+  }
+  return best;
+}
+
+std::optional<Scheduler::Task> Scheduler::claim(int worker) {
+  for (;;) {
+    const uint32_t seen = events_.load(std::memory_order_acquire);
+    if (failed()) return {};
+    const int j = pick(worker);
+    if (j >= 0) {
+      const Task task{j, done(j)};
+      // No free learner is further behind, and those that are being run stay with their workers.
+      if (!begin(task.iteration)) return {};
+      bool busy = false;
+      if (!states_[j].busy.compare_exchange_strong(busy, true)) continue;
+      if (done(j) == task.iteration) return task;
+      // Another worker has run that step between the two looks.
+      states_[j].busy.store(false, std::memory_order_release);
+      notify();
+      continue;
+    }
+    events_.wait(seen, std::memory_order_acquire);
+  }
+}
+
+void Scheduler::finish(const Task& task) {
+  State& state = states_[task.learner];
+  state.done.store(task.iteration + 1, std::memory_order_release);
+  state.busy.store(false, std::memory_order_release);
+  notify();
+}
+
+int64_t Scheduler::completed() const {
+  int64_t least = done(0);
+  for (int j = 1; j < learners_; ++j) least = std::min(least, done(j));
+  return least;
+}
+
+void Scheduler::notify() {
+  events_.fetch_add(1, std::memory_order_acq_rel);
+  events_.notify_all();
+}
+
+void Scheduler::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  failed_.store(true, std::memory_order_release);
+  notify();
+}
+
+void Scheduler::check() {
+  const std::lock_guard lock(error_mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,91 @@
+// Which worker runs which learner's step when. k learners share W ≤ k workers; every learner does
+// the iterations of a segment in order, and waits for others only where it must.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace crossbow {
+
+/// Lock-free but for failing. Between two segments one thread owns it; during a segment each worker
+/// calls claim and finish in turn, and any of them wait.
+///
+/// Claims take the free learner that is furthest behind. So the workers never all wait for a
+/// learner that nobody runs: whoever last finished a step of one that is furthest behind runs such
+/// a one next, and that one's step waits for none of a later iteration.
+class Scheduler {
+ public:
+  struct Task {
+    int learner;
+    int64_t iteration;
+  };
+
+  Scheduler(int learners, int workers);
+
+  int learners() const { return learners_; }
+  int workers() const { return workers_; }
+
+  /// Begins a segment of that many iterations, counted from 0. `stop` is asked before each
+  /// iteration that no learner has begun yet; once it says yes none is begun any more.
+  void start(int64_t iterations, std::function<bool()> stop);
+
+  /// The next step for this worker, or nothing if the segment is over for it. With as many workers
+  /// as learners each runs its own learner only.
+  std::optional<Task> claim(int worker);
+  void finish(const Task& task);
+
+  /// Steps that the learner has finished in this segment. What it wrote in them may be read.
+  int64_t done(int learner) const { return states_[learner].done.load(std::memory_order_acquire); }
+  /// Iterations that all learners have finished.
+  int64_t completed() const;
+  /// Iterations that have been begun: where the segment ends, once every worker has run out of
+  /// tasks.
+  int64_t begun() const { return begun_.load(std::memory_order_acquire); }
+
+  /// Blocks until `ready()`, which must depend only on what becomes true before a `finish` or
+  /// `notify`. False if the segment failed meanwhile.
+  template <typename F>
+  bool wait(F ready) {
+    for (;;) {
+      const uint32_t seen = events_.load(std::memory_order_acquire);
+      if (failed()) return false;
+      if (ready()) return true;
+      events_.wait(seen, std::memory_order_acquire);
+    }
+  }
+  void notify();
+
+  /// Ends the segment: claims give nothing and waits return false. The first error is kept.
+  void fail(std::exception_ptr error);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  /// Rethrows what the segment failed with, if it did.
+  void check();
+
+ private:
+  struct alignas(64) State {
+    std::atomic<int64_t> done{0};
+    std::atomic<bool> busy{false};
+  };
+
+  /// Whether that iteration may run: it was begun before, or this call begins it.
+  bool begin(int64_t iteration);
+  /// The free learner that is furthest behind, of those that this worker may run; −1: none.
+  int pick(int worker) const;
+
+  const int learners_, workers_;
+  const std::unique_ptr<State[]> states_;
+  int64_t iterations_ = 0;
+  std::function<bool()> stop_;
+  std::atomic<int64_t> begun_{0};
+  std::atomic<bool> stopped_{false}, failed_{false};
+  std::atomic<uint32_t> events_{0};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace crossbow

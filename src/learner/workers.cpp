@@ -1,0 +1,56 @@
+#include "learner/workers.h"
+
+#include <omp.h>
+
+namespace crossbow {
+
+Workers::Workers(int count, int threads_per_worker) {
+  for (int w = 0; w < count; ++w) {
+    threads_.emplace_back([this, w, threads_per_worker] { work(w, threads_per_worker); });
+  }
+}
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  started_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::start(std::function<void(int)> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = std::move(job);
+    running_ = count();
+    ++round_;
+  }
+  started_.notify_all();
+}
+
+bool Workers::finished(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, patience, [this] { return running_ == 0; });
+}
+
+void Workers::run(std::function<void(int)> job) {
+  start(std::move(job));
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return running_ == 0; });
+}
+
+void Workers::work(int worker, int threads) {
+  omp_set_num_threads(threads);
+  std::unique_lock lock(mutex_);
+  for (int64_t round = 1;; ++round) {
+    started_.wait(lock, [&] { return stop_ || round_ >= round; });
+    if (stop_) return;
+    lock.unlock();
+    job_(worker);
+    lock.lock();
+    if (--running_ == 0) ended_.notify_all();
+  }
+}
+
+}  // namespace crossbow

@@ -1,0 +1,42 @@
+// Threads that compute: each runs learners' steps, one at a time, with an OpenMP team of its own.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace crossbow {
+
+/// Used by one thread, which made it.
+class Workers {
+ public:
+  Workers(int count, int threads_per_worker);
+  /// Waits for what is running.
+  ~Workers();
+  Workers(const Workers&) = delete;
+
+  int count() const { return static_cast<int>(threads_.size()); }
+
+  /// Begins `job(worker)` on every worker; it must not throw. None may be running.
+  void start(std::function<void(int)> job);
+  /// Whether all have returned; waits for it at most that long.
+  bool finished(std::chrono::milliseconds patience);
+  /// start, and wait for the end.
+  void run(std::function<void(int)> job);
+
+ private:
+  void work(int worker, int threads);
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable started_, ended_;
+  std::function<void(int)> job_;
+  int64_t round_ = 0;
+  int running_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace crossbow

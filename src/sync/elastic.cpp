@@ -1,0 +1,29 @@
+#include "sync/elastic.h"
+
+#include <array>
+
+#include "core/error.h"
+
+namespace crossbow {
+
+ElasticAveraging::ElasticAveraging(const Settings& settings) : settings_(settings) {
+  const double bound = stability_bound(settings.learners, settings.momentum);
+  if (settings.alpha >= bound) {
+    fail_usage(
+        "--alpha {}: with {} learners and a central momentum of {} the models would drift apart "
+        "from {:.4g} on; leave it out for {:.4g}",
+        settings.alpha, settings.learners, settings.momentum, bound,
+        1.0 / static_cast<double>(settings.learners));
+  }
+}
+
+void ElasticAveraging::apply(const Exchange& x) const {
+  const double strength = settings_.alpha * static_cast<double>(settings_.learners);
+  const double m = settings_.momentum;
+  const std::array<double, 3> factors{strength, 1 - strength + m, -m};
+  const std::array<const void*, 3> terms{x.mean, x.z, x.next_z};
+  const size_t count = m == 0 ? 2 : 3;
+  x.math.combine({factors.data(), count}, {terms.data(), count}, x.next_z, x.n);
+}
+
+}  // namespace crossbow

@@ -1,0 +1,43 @@
+// Averaging over time and learners, Polyak & Juditsky 1992 and Ruppert 1988: z is the mean of all
+// learners' weights over all exchanges so far, z' = z + (mean_j w_j − z)/(i + 1), i from 0. With
+// α above 0 learners are also pulled towards it, w_j ← w_j + step_j − α(w_j − z); else they never
+// meet.
+#include <array>
+
+#include "sync/sync.h"
+
+namespace crossbow {
+namespace {
+
+class PolyakRuppert : public SyncAlgorithm {
+ public:
+  explicit PolyakRuppert(const SyncOptions& o)
+      : period_(o.period.value_or(1)), alpha_(o.alpha.value_or(0)) {}
+
+  Traits traits() const override {
+    return {.overlaps = true, .restarts = true, .alone_is_sgd = false};
+  }
+  int64_t period(bool) const override { return period_; }
+  double pull() const override { return alpha_; }
+  void apply(const Exchange& x) const override {
+    const double share = 1 / static_cast<double>(x.index + 1);
+    const std::array<double, 2> factors{share, 1 - share};
+    const std::array<const void*, 2> terms{x.mean, x.z};
+    x.math.combine(factors, terms, x.next_z, x.n);
+  }
+
+ private:
+  const int64_t period_;
+  const double alpha_;
+};
+
+std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
+  refuse(o.central_momentum, "central-momentum", "polyak-ruppert");
+  return std::make_unique<PolyakRuppert>(o);
+}
+
+const RegisterSync kPolyakRuppert{
+    {"polyak-ruppert", "the central model is the mean over time and learners", make}};
+
+}  // namespace
+}  // namespace crossbow

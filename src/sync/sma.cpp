@@ -1,0 +1,26 @@
+// Synchronous model averaging, Koliousis et al., "Crossbow: Scaling Deep Learning with Small Batch
+// Sizes on Multi-GPU Servers", VLDB 2019: elastic averaging (elastic.h) on every iteration, with
+// α = 1/k, a momentum of the central model, 0.9, and a restart of all learners from z when the
+// rate drops. Here the momentum is an option of its own, which the authors' program ties to the
+// learners' momentum.
+#include "sync/elastic.h"
+
+namespace crossbow {
+namespace {
+
+std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
+  return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
+      .name = "sma",
+      .learners = o.learners,
+      .period = o.period.value_or(1),
+      .alpha = o.alpha.value_or(1.0 / static_cast<double>(o.learners)),
+      .momentum = o.central_momentum.value_or(0.9),
+      .restarts = true,
+  });
+}
+
+const RegisterSync kSma{
+    {"sma", "synchronous model averaging: a central model with momentum, alpha 1/k", make}};
+
+}  // namespace
+}  // namespace crossbow

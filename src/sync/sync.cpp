@@ -1,0 +1,61 @@
+#include "sync/sync.h"
+
+#include <map>
+
+#include "core/error.h"
+#include "core/nearest.h"
+
+namespace crossbow {
+namespace {
+
+std::map<std::string_view, SyncEntry>& registry() {
+  static std::map<std::string_view, SyncEntry> entries;
+  return entries;
+}
+
+[[noreturn]] void fail_unused(std::string_view option, std::string_view sync) {
+  fail_usage("--{}: --sync {} has no use for it; leave it out", option, sync);
+}
+
+}  // namespace
+
+RegisterSync::RegisterSync(const SyncEntry& entry) {
+  registry().emplace(entry.name, entry);
+}
+
+std::vector<SyncEntry> sync_catalogue() {
+  std::vector<SyncEntry> entries;
+  for (const auto& [name, entry] : registry()) entries.push_back(entry);
+  return entries;
+}
+
+std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
+  const auto it = registry().find(name);
+  if (it == registry().end()) {
+    std::vector<std::string_view> names;
+    for (const auto& [known, entry] : registry()) names.push_back(known);
+    fail_usage("--sync {}: there is no such algorithm; known are {}{}", name,
+               fmt::join(names, ", "), did_you_mean(name, names));
+  }
+  if (options.period && *options.period < 1) {
+    fail_usage("--sync-period {}: it must be at least 1", *options.period);
+  }
+  if (options.central_momentum &&
+      !(*options.central_momentum >= 0 && *options.central_momentum < 1)) {
+    fail_usage("--central-momentum {}: it must be at least 0 and below 1",
+               *options.central_momentum);
+  }
+  if (options.alpha && !(*options.alpha > 0)) {
+    fail_usage("--alpha {}: it must be above 0", *options.alpha);
+  }
+  return it->second.make(options);
+}
+
+void refuse(const std::optional<int64_t>& value, std::string_view option, std::string_view sync) {
+  if (value) fail_unused(option, sync);
+}
+void refuse(const std::optional<double>& value, std::string_view option, std::string_view sync) {
+  if (value) fail_unused(option, sync);
+}
+
+}  // namespace crossbow

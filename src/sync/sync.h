@@ -1,0 +1,94 @@
+// How learners agree. Each learner j trains its own replica w_j; a synchronous algorithm keeps a
+// central model z, which is what is evaluated and saved. From time to time there is an *exchange*:
+// the learners' weights (or gradients) are averaged, and the algorithm makes of the average a new z
+// and, if it wants, new weights. One file an algorithm; adding one:
+// docs/adding-a-sync-algorithm.md.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/vector_math.h"
+
+namespace crossbow {
+
+/// What a run says of its algorithm. Unset: the algorithm's own default. An algorithm refuses what
+/// it has no use for.
+struct SyncOptions {
+  int64_t learners = 1;                    // in all
+  std::optional<int64_t> period;           // steps from one exchange to the next (τ)
+  std::optional<double> alpha;             // how far an exchange moves weights, see the algorithm
+  std::optional<double> central_momentum;  // of z
+  double momentum = 0, weight_decay = 0;   // the learners' solver
+  bool nesterov = false;
+};
+
+/// One exchange over a range of n elements: every pointer is to the first of them. All buffers are
+/// laid out alike.
+struct Exchange {
+  const VectorMath& math;
+  int64_t n;
+  int64_t index;              // of this exchange in the run, from 0
+  double lr;                  // of the iteration that it belongs to
+  double gradient_scale = 1;  // of the mean gradient, where its norm was too large
+  const void* mean;           // of all learners' weights; or of their gradients, weighted by rows
+  const void* z;              // the central model
+  void* next_z;  // where the new one goes. Algorithms that overlap find the z before here
+                 // (at index 0: the same values as z); for others it is z itself
+  std::span<void* const> weights;  // of the learners, for algorithms that do not overlap
+  std::span<void* const> state;    // the algorithm's own buffers, zero before the first exchange
+};
+
+/// Immutable, so thread-safe; what changes is in the buffers that an Exchange names.
+class SyncAlgorithm {
+ public:
+  struct Traits {
+    /// What is averaged: gradients, which the exchange applies to the one set of weights that all
+    /// learners share; else each learner's own weights.
+    bool averages_gradients = false;
+    /// The exchange of iteration i takes the weights before that iteration's step, so it runs
+    /// beside the step, whose own pull towards z needs only the z before. Otherwise it takes what
+    /// the step has made, and the next step waits for it.
+    bool overlaps = false;
+    /// At the drops of a step or multistep schedule all learners start again from z.
+    bool restarts = false;
+    /// With one learner it is plain SGD, so that nothing need be done.
+    bool alone_is_sgd = true;
+    int state_buffers = 0;
+  };
+
+  virtual ~SyncAlgorithm() = default;
+  virtual Traits traits() const = 0;
+  /// Exchanges happen at iterations τ−1, 2τ−1, …; before and after the schedule's first drop.
+  virtual int64_t period(bool after_first_drop) const = 0;
+  /// How strongly a step at an exchange pulls its weights towards z (SgdStep::pull).
+  virtual double pull() const { return 0; }
+  /// Writes `next_z`, and where it does not overlap may write `weights`. Every element on its own.
+  virtual void apply(const Exchange& exchange) const = 0;
+};
+
+/// Makes the algorithm. Throws UsageError for a name that is not in the catalogue, and for options
+/// that it has no use for or that would make it diverge.
+std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options);
+
+struct SyncEntry {
+  std::string_view name, summary;  // one line, for people to read
+  std::unique_ptr<const SyncAlgorithm> (*make)(const SyncOptions& options);
+};
+/// In alphabetical order.
+std::vector<SyncEntry> sync_catalogue();
+
+/// `const RegisterSync k{{"sma", "synchronous model averaging", make}};`
+struct RegisterSync {
+  explicit RegisterSync(const SyncEntry& entry);
+};
+
+/// For an algorithm's `make`: throws UsageError naming the option if it is set.
+void refuse(const std::optional<int64_t>& value, std::string_view option, std::string_view sync);
+void refuse(const std::optional<double>& value, std::string_view option, std::string_view sync);
+
+}  // namespace crossbow

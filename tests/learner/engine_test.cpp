@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "learner/quadratic.h"
+
+namespace crossbow::testing {
+namespace {
+
+QuadraticRun sma(int64_t learners, int workers) {
+  return {.sync = "sma", .options = {.learners = learners, .momentum = 0.9}, .workers = workers};
+}
+
+TEST(Engine, AnEpochInPartsIsTheWholeEpoch) {
+  for (const char* sync : {"sma", "ssgd", "local-sgd"}) {
+    QuadraticData data;
+    const QuadraticRun run{sync, {.learners = 2, .momentum = 0.9}};
+    QuadraticEngine whole(run), parts(run);
+    whole.run(data);
+    parts->run(parts.segment(data, 0, 2));
+    parts->run(parts.segment(data, 2, 6));
+    parts->run(parts.segment(data, 8, 3));
+    EXPECT_EQ(whole.z(), parts.z()) << sync;
+    EXPECT_EQ(whole.weights(1), parts.weights(1)) << sync;
+  }
+}
+
+/// What buffers() and the snapshot hold is all there is to a run.
+TEST(Engine, GoesOnFromItsBuffers) {
+  for (const char* sync : {"sma", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
+    QuadraticData data;
+    const QuadraticRun run{sync, {.learners = 3, .momentum = 0.9}};
+    QuadraticEngine whole(run), first(run), second(run);
+    whole.run(data);
+    whole.run(data);
+    first.run(data);
+
+    second->start_from(first->snapshot());
+    const auto from = first->buffers(), to = second->buffers();
+    ASSERT_EQ(from.size(), to.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      const bool states = from[i].kind == EngineBuffer::Kind::states;
+      std::memcpy(to[i].data, from[i].data, states ? 0 : kInputs * sizeof(float));
+    }
+    second->central()->restore(first->central()->exchanges(), first->central()->since_exchange());
+    second.run(data);
+    EXPECT_EQ(whole.z(), second.z()) << sync;
+    EXPECT_EQ(whole.weights(2), second.weights(2)) << sync;
+  }
+}
+
+TEST(Engine, StopsBetweenIterations) {
+  QuadraticData data;
+  data.longest_delay_us = 500;
+  for (const int workers : {1, 2, 3}) {
+    QuadraticEngine engine(sma(3, workers));
+    std::atomic<int> asked{0};
+    Segment segment = engine.segment(data);
+    segment.stop = [&] { return asked++ >= 2; };
+    const int64_t done = engine->run(segment);
+    EXPECT_EQ(done % 3, 0);
+    EXPECT_LE(done, 6);
+    segment = engine.segment(data, done, kBatches - done);
+    EXPECT_EQ(engine->run(segment), kBatches - done);
+    QuadraticEngine whole(sma(3, workers));
+    whole.run(data);
+    EXPECT_EQ(whole.z(), engine.z());
+  }
+}
+
+TEST(Engine, ALearnerThatFailsEndsTheRunWithItsMessage) {
+  for (const char* sync : {"sma", "ssgd"}) {
+    for (const int workers : {1, 2, 4}) {
+      QuadraticData data;
+      data.bad = 6;
+      QuadraticEngine engine({.sync = sync, .options = {.learners = 4}, .workers = workers});
+      try {
+        engine.run(data);
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& e) {
+        EXPECT_STREQ(e.what(), "batch 6 is damaged");
+      }
+    }
+  }
+}
+
+TEST(Engine, ProgressThatThrowsEndsTheRun) {
+  QuadraticData data;
+  data.longest_delay_us = 100000;
+  QuadraticEngine engine(sma(2, 2));
+  Segment segment = engine.segment(data);
+  segment.progress = [](int64_t) { fail("enough"); };
+  EXPECT_THROW(engine->run(segment), Error);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// With random delays, learners that wait for each other after every iteration lose more time than
+/// those that wait only where they must.
+TEST(Engine, OverlapGainsOverABarrierAfterEachIteration) {
+  constexpr int kLearners = 4, kEpochs = 10;
+  QuadraticData data;
+  data.longest_delay_us = 8000;
+  QuadraticEngine engine(sma(kLearners, kLearners));
+  engine.run(data);
+  const double overlapped = seconds_of([&] {
+    for (int epoch = 0; epoch < kEpochs; ++epoch) engine.run(data);
+  });
+  const double with_barrier = seconds_of([&] {
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      for (int64_t first = 0; first < kBatches; first += kLearners) {
+        engine->run(engine.segment(data, first, std::min<int64_t>(kLearners, kBatches - first)));
+      }
+    }
+  });
+  EXPECT_GT(with_barrier, 1.1 * overlapped);
+}
+
+TEST(Engine, RestartPutsEveryLearnerAtTheCentralModel) {
+  QuadraticData data;
+  QuadraticEngine engine(sma(3, 2));
+  engine.run(data);
+  EXPECT_NE(engine.weights(0), engine.z());
+  engine->restart();
+  for (int j = 0; j < 3; ++j) EXPECT_EQ(engine.weights(j), engine.z());
+}
+
+}  // namespace
+}  // namespace crossbow::testing

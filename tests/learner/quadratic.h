@@ -1,0 +1,171 @@
+// Linear regression, a problem small enough to train by hand: the loss of one output w·x against
+// targets is a quadratic of the weights.
+#pragma once
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "data/batch_source.h"
+#include "device/buffer.h"
+#include "learner/engine.h"
+#include "models/layers.h"
+#include "ops/loss.h"
+
+namespace crossbow::testing {
+
+constexpr int64_t kInputs = 5000;  // more than an exchange computes at a time
+constexpr int64_t kRows = 4, kLastRows = 2, kBatches = 11;
+
+inline Graph quadratic_graph() {
+  Graph graph("quadratic");
+  const Tensor x = input(graph, {kRows, kInputs}, 0, DType::f32, "images");
+  const Tensor target = input(graph, {kRows, 1}, 1, DType::f32, "labels");
+  const Tensor y = dense(x, Dense{.outputs = 1, .bias = false}, "w");
+  graph.set_output("loss", mean_squared_error(y, target).value);
+  return graph;
+}
+
+/// The same batches every epoch, the last one short. Each may come late by a random time.
+class QuadraticData : public data::BatchSource {
+ public:
+  QuadraticData() {
+    for (int64_t b = 0; b < kBatches; ++b) {
+      x_.emplace_back(kRows * kInputs * sizeof(float));
+      target_.emplace_back(kRows * sizeof(float));
+      Rng rng(3, Purpose::synthetic, static_cast<uint32_t>(b));
+      for (int64_t i = 0; i < kRows * kInputs; ++i) x(b)[i] = rng.uniform(-0.02f, 0.03f);
+      for (int64_t r = 0; r < kRows; ++r) target(b)[r] = rng.uniform(-1, 2);
+      batches_.push_back({b, rows(b), x(b), reinterpret_cast<const int32_t*>(target(b))});
+    }
+  }
+
+  static int64_t rows(int64_t b) { return b == kBatches - 1 ? kLastRows : kRows; }
+  float* x(int64_t b) const { return x_[static_cast<size_t>(b)].as<float>(); }
+  float* target(int64_t b) const { return target_[static_cast<size_t>(b)].as<float>(); }
+
+  const data::Batch& acquire(int64_t index) override {
+    if (index == bad) fail("batch {} is damaged", index);
+    if (longest_delay_us > 0) {
+      Rng rng(seed, Purpose::synthetic, 0, static_cast<uint64_t>(index));
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(rng.below(static_cast<uint32_t>(longest_delay_us))));
+    }
+    return batches_[static_cast<size_t>(index)];
+  }
+  void release(const data::Batch&) override {}
+
+  /// The gradient at w, and the loss.
+  std::vector<double> gradient(int64_t b, const std::vector<double>& w, double& loss) const {
+    std::vector<double> g(kInputs);
+    const auto n = static_cast<double>(rows(b));
+    loss = 0;
+    for (int64_t r = 0; r < rows(b); ++r) {
+      const float* row = x(b) + r * kInputs;
+      double error = -target(b)[r];
+      for (int64_t i = 0; i < kInputs; ++i) error += w[i] * row[i];
+      loss += error * error / n;
+      for (int64_t i = 0; i < kInputs; ++i) g[i] += 2 * error * row[i] / n;
+    }
+    return g;
+  }
+
+  int longest_delay_us = 0;
+  uint64_t seed = 0;
+  int64_t bad = -1;
+
+ private:
+  std::vector<Buffer> x_, target_;
+  std::vector<data::Batch> batches_;
+};
+
+/// What the engine is told.
+struct QuadraticRun {
+  std::string sync;
+  SyncOptions options;
+  double clip_norm = 0;
+  int workers = 2;
+  std::string device = "ref";
+};
+
+inline double quadratic_rate(int64_t batch) {
+  return 0.05 / (1 + 0.1 * static_cast<double>(batch));
+}
+
+/// An engine, the model that it was compiled from, and the losses of its last epoch.
+class QuadraticEngine {
+ public:
+  explicit QuadraticEngine(const QuadraticRun& run)
+      : model_(quadratic_graph(), options(run)), engine_(compiled(), sync(run), engine(run)) {
+    Replica first(engine_.layout());
+    std::vector<float> w;
+    for (int64_t i = 0; i < kInputs; ++i) w.push_back(first_weight(i));
+    write_tensor(slot().layout, first.parameters.data(), std::span<const float>(w));
+    engine_.start_from(first);
+  }
+
+  static float first_weight(int64_t i) { return static_cast<float>(i % 7) * 0.1f - 0.3f; }
+
+  Segment segment(QuadraticData& data, int64_t first = 0, int64_t batches = kBatches) {
+    Segment s;
+    s.source = &data;
+    s.epoch_batches = kBatches;
+    s.first_batch = first;
+    s.batches = batches;
+    s.rate = quadratic_rate;
+    s.stop = [] { return false; };
+    s.losses = losses;
+    s.progress = [](int64_t) {};
+    return s;
+  }
+  int64_t run(QuadraticData& data) { return engine_.run(segment(data)); }
+
+  std::vector<float> z() { return floats(engine_.snapshot().parameters.data()); }
+  std::vector<float> weights(int j) { return floats(engine_.learner(j).weights(engine_.side())); }
+  Engine& operator*() { return engine_; }
+  Engine* operator->() { return &engine_; }
+
+  std::vector<float> losses = std::vector<float>(kBatches);
+
+ private:
+  static bool averages_gradients(const QuadraticRun& run) {
+    const auto algorithm = sync(run);
+    return algorithm && algorithm->traits().averages_gradients;
+  }
+  static CompileOptions options(const QuadraticRun& run) {
+    CompileOptions o;
+    o.device = run.device;
+    o.update = run.clip_norm == 0 && !averages_gradients(run);
+    return o;
+  }
+  static std::unique_ptr<const SyncAlgorithm> sync(const QuadraticRun& run) {
+    return run.sync == "none" ? nullptr : make_sync(run.sync, run.options);
+  }
+  static EngineOptions engine(const QuadraticRun& run) {
+    EngineOptions e;
+    e.learners = static_cast<int>(run.options.learners);
+    e.workers = run.workers;
+    e.rows = kRows;
+    e.last_rows = kLastRows;
+    e.sgd = {run.options.momentum, run.options.weight_decay, run.options.nesterov, run.clip_norm};
+    return e;
+  }
+  CompiledModel& compiled() {
+    model_.training(kRows);
+    model_.training(kLastRows);
+    return model_;
+  }
+  const ParameterLayout::Slot& slot() const { return engine_.layout().parameters.at(0); }
+  std::vector<float> floats(const std::byte* data) const {
+    std::vector<float> values(kInputs);
+    read_tensor(slot().layout, data, std::span<float>(values));
+    return values;
+  }
+
+  CompiledModel model_;
+  Engine engine_;
+};
+
+}  // namespace crossbow::testing

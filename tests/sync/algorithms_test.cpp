@@ -1,0 +1,299 @@
+// Every algorithm against its equations, written out for linear regression in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "learner/quadratic.h"
+
+namespace crossbow::testing {
+namespace {
+
+using Vector = std::vector<double>;
+
+Vector mean_of(const std::vector<Vector>& all) {
+  Vector mean(all[0].size());
+  for (const Vector& v : all) {
+    for (size_t i = 0; i < v.size(); ++i) mean[i] += v[i] / static_cast<double>(all.size());
+  }
+  return mean;
+}
+
+/// k learners and a central model, one iteration at a time, in the order of the equations.
+class Reference {
+ public:
+  explicit Reference(const QuadraticRun& run) : run_(run), o_(run.options) {
+    Vector first(kInputs);
+    for (int64_t i = 0; i < kInputs; ++i) first[i] = QuadraticEngine::first_weight(i);
+    z_ = before_ = first;
+    slow_.resize(kInputs);
+    w_.assign(static_cast<size_t>(o_.learners), first);
+    v_.assign(static_cast<size_t>(o_.learners), Vector(kInputs));
+    losses.resize(kBatches);
+  }
+
+  void epoch(const QuadraticData& data) {
+    for (int64_t b = 0; b < kBatches; b += o_.learners) {
+      iteration(data, b);
+      ++i_;
+    }
+  }
+
+  const Vector& z() const { return run_.sync == "none" ? w_[0] : z_; }
+  const std::vector<Vector>& weights() const { return w_; }
+  Vector losses;
+
+ private:
+  void iteration(const QuadraticData& data, int64_t first) {
+    const double lr = quadratic_rate(first);
+    const auto old = w_;
+    std::vector<Vector> gradients(w_.size());
+    Vector rows(w_.size());
+    for (size_t j = 0; j < w_.size(); ++j) {
+      const int64_t b = first + static_cast<int64_t>(j);
+      if (b >= kBatches) continue;
+      rows[j] = static_cast<double>(QuadraticData::rows(b));
+      gradients[j] = data.gradient(b, w_[j], losses[b]);
+    }
+    if (run_.sync == "ssgd") {
+      Vector g(kInputs);
+      double all = 0;
+      for (const double r : rows) all += r;
+      for (size_t j = 0; j < w_.size(); ++j) {
+        for (size_t i = 0; rows[j] > 0 && i < g.size(); ++i)
+          g[i] += rows[j] / all * gradients[j][i];
+      }
+      sgd(z_, v_[0], g, lr);
+      w_.assign(w_.size(), z_);
+      return;
+    }
+    for (size_t j = 0; j < w_.size(); ++j) {
+      if (rows[j] > 0) sgd(w_[j], v_[j], gradients[j], lr);
+    }
+    const int64_t period = o_.period.value_or(default_period());
+    if ((i_ + 1) % period == 0) exchange(old, lr);
+  }
+
+  int64_t default_period() const {
+    return run_.sync == "local-sgd" || run_.sync == "slowmo" ? 8 : 1;
+  }
+
+  void sgd(Vector& w, Vector& v, const Vector& g, double lr) {
+    double norm = 0;
+    for (const double x : g) norm += x * x;
+    const double scale =
+        run_.clip_norm > 0 ? std::min(1.0, run_.clip_norm / (std::sqrt(norm) + 1e-6)) : 1;
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double d = scale * g[i] + o_.weight_decay * w[i];
+      v[i] = o_.momentum * v[i] + d;
+      w[i] -= lr * (o_.nesterov ? d + o_.momentum * v[i] : v[i]);
+    }
+  }
+
+  void exchange(const std::vector<Vector>& old, double lr) {
+    const auto k = static_cast<double>(w_.size());
+    if (run_.sync == "sma")
+      elastic(old, o_.alpha.value_or(1 / k), o_.central_momentum.value_or(0.9));
+    if (run_.sync == "easgd" || run_.sync == "eamsgd") elastic(old, o_.alpha.value_or(0.9 / k), 0);
+    if (run_.sync == "polyak-ruppert") {
+      pull(old, o_.alpha.value_or(0));
+      const Vector mean = mean_of(old);
+      const auto n = static_cast<double>(++exchanges_);
+      for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) / n;
+    }
+    const Vector mean = mean_of(w_);
+    if (run_.sync == "local-sgd" || run_.sync == "post-local-sgd") {
+      z_ = mean;
+      w_.assign(w_.size(), z_);
+    }
+    if (run_.sync == "slowmo") {
+      for (size_t i = 0; i < z_.size(); ++i) {
+        slow_[i] = o_.central_momentum.value_or(0.7) * slow_[i] + (z_[i] - mean[i]) / lr;
+        z_[i] -= o_.alpha.value_or(1) * lr * slow_[i];
+      }
+      w_.assign(w_.size(), z_);
+    }
+  }
+
+  void pull(const std::vector<Vector>& old, double alpha) {
+    for (size_t j = 0; j < w_.size(); ++j) {
+      for (size_t i = 0; i < z_.size(); ++i) w_[j][i] -= alpha * (old[j][i] - z_[i]);
+    }
+  }
+
+  void elastic(const std::vector<Vector>& old, double alpha, double momentum) {
+    pull(old, alpha);
+    Vector next = z_;
+    for (size_t i = 0; i < z_.size(); ++i) {
+      for (const Vector& w : old) next[i] += alpha * (w[i] - z_[i]);
+      next[i] += momentum * (z_[i] - before_[i]);
+    }
+    before_ = z_;
+    z_ = next;
+  }
+
+  const QuadraticRun run_;
+  const SyncOptions& o_ = run_.options;
+  std::vector<Vector> w_, v_;
+  Vector z_, before_, slow_;
+  int64_t i_ = 0, exchanges_ = 0;
+};
+
+struct Case {
+  std::string name;
+  QuadraticRun run;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+Case make_case(const std::string& name, const std::string& sync, SyncOptions options,
+               double clip_norm = 0) {
+  return {name, {sync, options, clip_norm}};
+}
+
+const Case kCases[] = {
+    make_case("none", "none", {.momentum = 0.9, .weight_decay = 0.01}),
+    make_case("ssgd", "ssgd", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
+    make_case("ssgd_nesterov_clipped", "ssgd", {.learners = 2, .momentum = 0.5, .nesterov = true},
+              0.3),
+    make_case("sma", "sma", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
+    make_case("sma_of_two", "sma", {.learners = 2}),
+    make_case("sma_every_third_step", "sma", {.learners = 2, .period = 3, .momentum = 0.9}),
+    make_case("sma_with_options", "sma",
+              {.learners = 4, .alpha = 0.1, .central_momentum = 0.5, .momentum = 0.5}),
+    make_case("sma_clipped", "sma", {.learners = 2, .momentum = 0.9}, 0.3),
+    make_case("easgd", "easgd", {.learners = 3}),
+    make_case("easgd_every_other_step", "easgd", {.learners = 3, .period = 2, .alpha = 0.2}),
+    make_case("eamsgd", "eamsgd", {.learners = 3, .momentum = 0.9, .nesterov = true}),
+    make_case("polyak_ruppert", "polyak-ruppert", {.learners = 3, .momentum = 0.5}),
+    make_case("polyak_ruppert_pulled", "polyak-ruppert", {.learners = 2, .alpha = 0.2}),
+    make_case("local_sgd", "local-sgd", {.learners = 3, .momentum = 0.9}),
+    make_case("local_sgd_every_other_step", "local-sgd", {.learners = 3, .period = 2}),
+    make_case("post_local_sgd_before_the_drop", "post-local-sgd", {.learners = 3, .momentum = 0.9}),
+    make_case("slowmo", "slowmo", {.learners = 2, .period = 3, .momentum = 0.9}),
+    make_case("slowmo_with_options", "slowmo",
+              {.learners = 3, .period = 2, .alpha = 0.8, .central_momentum = 0.5}),
+};
+
+class Algorithms : public ::testing::TestWithParam<Case> {};
+
+void expect_near(const std::vector<float>& got, const Vector& wanted, const std::string& what) {
+  double distance = 0, norm = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    distance += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+    norm += wanted[i] * wanted[i];
+  }
+  EXPECT_LT(std::sqrt(distance / norm), 2e-6) << what;
+}
+
+TEST_P(Algorithms, FollowTheirEquations) {
+  for (const char* device : {"ref", "cpu"}) {
+    QuadraticRun run = GetParam().run;
+    run.device = device;
+    QuadraticData data;
+    QuadraticEngine engine(run);
+    Reference reference(run);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_EQ(engine.run(data), kBatches);
+      reference.epoch(data);
+      for (int64_t b = 0; b < kBatches; ++b) {
+        EXPECT_NEAR(engine.losses[b], reference.losses[b], 1e-5 * (1 + reference.losses[b]))
+            << device << " batch " << b;
+      }
+    }
+    expect_near(engine.z(), reference.z(), "central model");
+    for (int j = 0; j < run.options.learners; ++j) {
+      expect_near(engine.weights(j), reference.weights()[j], "learner " + std::to_string(j));
+    }
+  }
+}
+
+/// The central model after two epochs, and a weight of each learner.
+std::vector<float> trained(QuadraticRun run, int workers, int longest_delay_us) {
+  run.workers = workers;
+  QuadraticData data;
+  data.longest_delay_us = longest_delay_us;
+  data.seed = static_cast<uint64_t>(workers);
+  QuadraticEngine engine(run);
+  engine.run(data);
+  engine.run(data);
+  std::vector<float> values = engine.z();
+  for (int j = 0; j < run.options.learners; ++j) values.push_back(engine.weights(j)[kInputs - 1]);
+  return values;
+}
+
+TEST_P(Algorithms, GiveTheSameBitsWhateverTheTiming) {
+  QuadraticRun run = GetParam().run;
+  const int64_t most = run.sync == "none" ? 1 : 8;
+  for (int64_t learners = 1; learners <= most; ++learners) {
+    run.options.learners = learners;
+    const auto alone = trained(run, 1, 0);
+    EXPECT_EQ(alone, trained(run, 2, 300)) << learners;
+    EXPECT_EQ(alone, trained(run, static_cast<int>(learners), 300)) << learners;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sync, Algorithms, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+/// With α = 1/k and no momentum z is the mean of the weights before the step.
+TEST(ModelAveraging, IsTheMeanOfTheLearnersBeforeTheirStep) {
+  QuadraticData data;
+  const SyncOptions options{.learners = 3, .central_momentum = 0.0, .momentum = 0.9};
+  QuadraticEngine engine({"sma", options});
+  engine->run(engine.segment(data, 0, 6));
+  std::vector<double> mean(kInputs);
+  for (int j = 0; j < 3; ++j) {
+    for (int64_t i = 0; i < kInputs; ++i) mean[i] += engine.weights(j)[i] / 3.0;
+  }
+  engine->run(engine.segment(data, 6, 3));
+  expect_near(engine.z(), mean, "central model");
+}
+
+/// Without gradients and momentum an exchange moves weights about, but keeps Σ w_j + z.
+TEST(ModelAveraging, ConservesTheSumOfAllModels) {
+  QuadraticData data;
+  QuadraticEngine engine({"sma", {.learners = 3, .alpha = 0.2, .central_momentum = 0.0}});
+  engine->run(engine.segment(data, 0, 6));
+  const auto sum = [&] {
+    Vector all(kInputs);
+    const std::vector<float> z = engine.z();
+    for (int64_t i = 0; i < kInputs; ++i) all[i] = z[i];
+    for (int j = 0; j < 3; ++j) {
+      const std::vector<float> w = engine.weights(j);
+      for (int64_t i = 0; i < kInputs; ++i) all[i] += w[i];
+    }
+    return all;
+  };
+  const Vector before = sum();
+  Segment still = engine.segment(data, 0, 9);
+  still.rate = [](int64_t) { return 0.0; };
+  engine->run(still);
+  const Vector after = sum();
+  for (int64_t i = 0; i < kInputs; ++i) EXPECT_NEAR(before[i], after[i], 1e-5);
+}
+
+TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
+  const auto refusal = [](const char* sync, SyncOptions options) {
+    try {
+      make_sync(sync, options);
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  };
+  const auto says = [](const std::string& text, const char* part) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
+  };
+  says(refusal("smaa", {}), "did you mean 'sma'");
+  says(refusal("sma", {.learners = 4, .alpha = 0.7}), "drift apart from 0.6441 on");
+  says(refusal("sma", {.learners = 4, .alpha = 0.64}), "nothing");
+  says(refusal("sma", {.period = 0}), "--sync-period 0: it must be at least 1");
+  says(refusal("sma", {.alpha = -1.0}), "--alpha -1: it must be above 0");
+  says(refusal("sma", {.central_momentum = 1.0}), "--central-momentum 1");
+  says(refusal("ssgd", {.alpha = 0.1}), "has no use for it");
+  says(refusal("local-sgd", {.central_momentum = 0.5}), "has no use for it");
+  says(refusal("easgd", {.momentum = 0.9}), "choose eamsgd");
+  says(refusal("eamsgd", {.momentum = 0.9}), "--nesterov");
+}
+
+}  // namespace
+}  // namespace crossbow::testing
