@@ -1,11 +1,14 @@
 // crossbow eval
 #include <fmt/format.h>
+#include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "cli/command.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
@@ -53,6 +56,9 @@ int run(const Flags& flags) {
   const TrainOptions options =
       with_recipe(flags.options.apply(trained), find_model(trained.model).recipe);
   validate(options);
+  const auto threads = static_cast<int>(*options.threads_per_learner);
+  omp_set_num_threads(threads);
+
   data::OpenOptions open;
   open.image_size = checkpoint.image[1];
   const auto dataset = data::open_dataset(*options.data, open);
@@ -64,12 +70,12 @@ int run(const Flags& flags) {
   CompiledModel model(build_model(options.model, spec), compile_options(options, &tuner));
   const int64_t rows = evaluation_rows(options.batch);
   Evaluator::compile(model, dataset->test->size(), rows);
+  Workers workers(std::max(1, physical_cores() / threads), threads);
   std::vector<Buffer> arenas;
-  arenas.emplace_back(model.arena_bytes());
-  Workers worker(1, model.options().threads);
+  for (int w = 0; w < workers.count(); ++w) arenas.emplace_back(model.arena_bytes());
   Replica replica(*model.parameters(), /*with_gradients=*/false);
   restore(checkpoint, *model.parameters(), replica);
-  Evaluator evaluator(model, replica, worker, arenas, *dataset, rows);
+  Evaluator evaluator(model, replica, workers, arenas, *dataset, rows);
   const Evaluation result = *evaluator.run([] { return false; }, [](int64_t) {});
 
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
