@@ -9,12 +9,15 @@ import subprocess
 import common
 
 NAMES = {
-    "crossbow": "Crossbow",
+    "crossbow": "Crossbow, one learner",
+    "crossbow_per_cpu": "Crossbow, a learner per CPU",
     "pytorch": "PyTorch",
     "tensorflow": "TensorFlow",
     "jax": "JAX",
     "pytorch_per_cpu": "PyTorch, a process per CPU",
 }
+
+OURS = ("crossbow", "crossbow_per_cpu")
 
 
 def output_of(command, **options):
@@ -71,9 +74,14 @@ def summary_row(case, columns):
     medians = {side: statistics.median(rates) for side, rates in case["rounds"].items()}
     peers = {side: rate for side, rate in medians.items() if side in common.SCRIPTS}
     best = max(peers, key=peers.get, default=None)
-    ratio = (
-        f"**{medians['crossbow'] / peers[best]:.2f}×**" if best and "crossbow" in medians else "–"
-    )
+
+    def ratio(side):
+        return f"**{medians[side] / peers[best]:.2f}×**" if best and side in medians else "–"
+
+    def reached(side):
+        shares = case["reached"].get(side)
+        return f"{statistics.median(shares):.0f} %" if shares else "–"
+
     cells = [
         f"**{number(medians[side])}**" if side == best else number(medians.get(side))
         for side in columns
@@ -82,14 +90,12 @@ def summary_row(case, columns):
         ((max(rates) - min(rates)) / medians[side] for side, rates in case["rounds"].items()),
         default=0,
     )
-    reached = f"{statistics.median(case['reached']):.0f} %" if "reached" in case else "–"
     return [
         case["model"],
         case["precision"],
         str(case["batch"]),
         *cells,
-        ratio,
-        reached,
+        *(cell(side) for side in OURS for cell in (ratio, reached)),
         f"{spread:.0%}",
     ]
 
@@ -114,7 +120,8 @@ def markdown(results):
         "# Training speed beside PyTorch, TensorFlow and JAX\n",
         "Images/s of whole training steps (forward, backward, SGD with momentum and weight decay) "
         "on synthetic data in memory; medians of rounds in which the sides took turns. Bold: the "
-        "best peer in one process, which the ratio is against. Of its "
+        "best peer in one process, which the ratios are against. A learner per CPU: they synchronise "
+        "by model averaging (`--sync sma`) after every batch. Of its "
         "bound: the share of the speed that `crossbow bench` finds possible here. Spread: the largest "
         "(max − min) / median of a side's rounds. Made by `bench/peers/run`.\n",
         table(
@@ -123,8 +130,8 @@ def markdown(results):
                 "precision",
                 "batch",
                 *(NAMES[side] for side in columns),
-                "Crossbow / best peer",
-                "of its bound",
+                *("one learner / best peer", "of its bound"),
+                *("learners / best peer", "of their bound"),
                 "spread",
             ],
             [summary_row(case, columns) for case in cases],

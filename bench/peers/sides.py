@@ -23,9 +23,10 @@ class IllegalInstruction(Failed):
 
 
 class Crossbow:
-    """A process of its own for each measurement."""
+    """A process of its own for each measurement: one learner on all CPUs, or one for each of them,
+    synchronised by model averaging."""
 
-    def __init__(self, path, case, threads):
+    def __init__(self, path, case, cpus, learners):
         self.model = case["model"]
         self.reached = []  # per cent of the bound, by measurement
         self.command = [
@@ -36,8 +37,12 @@ class Crossbow:
             case["model"],
             "--batch",
             str(case["batch"]),
+            "--learners",
+            str(learners),
             "--threads-per-learner",
-            str(threads),
+            str(cpus // learners),
+            "--sync",
+            "none" if learners == 1 else "sma",
             "--precision",
             case["precision"],
         ]

@@ -2,19 +2,18 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "cli/command.h"
 #include "core/error.h"
-#include "core/machine.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/evaluation.h"
 #include "train/recipe.h"
+#include "train/setup.h"
 #include "train/train.h"
 
 namespace crossbow::cli {
@@ -70,7 +69,7 @@ int run(const Flags& flags) {
   CompiledModel model(build_model(options.model, spec), compile_options(options, &tuner));
   const int64_t rows = evaluation_rows(options.batch);
   Evaluator::compile(model, dataset->test->size(), rows);
-  Workers workers(std::max(1, physical_cores() / threads), threads);
+  Workers workers(worker_count(options), threads);
   std::vector<Buffer> arenas;
   for (int w = 0; w < workers.count(); ++w) arenas.emplace_back(model.arena_bytes());
   Replica replica(*model.parameters(), /*with_gradients=*/false);

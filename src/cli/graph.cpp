@@ -8,6 +8,7 @@
 #include "plan/compiled_model.h"
 #include "train/config.h"
 #include "train/recipe.h"
+#include "train/setup.h"
 
 namespace crossbow::cli {
 namespace {

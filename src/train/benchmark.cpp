@@ -7,11 +7,11 @@
 #include <chrono>
 #include <numeric>
 
-#include "core/machine.h"
 #include "core/rng.h"
 #include "learner/engine.h"
 #include "plan/tuner.h"
 #include "train/recipe.h"
+#include "train/setup.h"
 
 namespace crossbow {
 namespace {
@@ -62,13 +62,11 @@ class Noise : public data::BatchSource {
 };
 
 /// Batches a second over about `seconds`, of all learners together.
-double batch_rate(Engine& engine, Noise& noise, double seconds) {
-  constexpr int64_t kMost = 1 << 20;
-  static std::vector<float> losses(kMost);
+double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double seconds) {
   const auto start = Clock::now();
   Segment segment;
   segment.source = &noise;
-  segment.epoch_batches = segment.batches = kMost;
+  segment.epoch_batches = segment.batches = static_cast<int64_t>(losses.size());
   segment.rate = [](int64_t) { return kLearningRate; };
   segment.stop = [&] { return seconds_since(start) >= seconds; };
   segment.losses = losses;
@@ -110,19 +108,14 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   Tuner tuner;
   CompiledModel model(build_model(options.model, spec), compile_options(options, &tuner));
   const auto program = model.training(options.batch);
-  EngineOptions engine_options;
-  engine_options.learners = static_cast<int>(*options.learners);
-  engine_options.workers =
-      std::max(1, physical_cores() / static_cast<int>(*options.threads_per_learner));
-  engine_options.rows = options.batch;
-  engine_options.sgd = sgd_of(options);
-  Engine engine(model, sync_of(options), engine_options);
+  Engine engine(model, sync_of(options), engine_options(options, 0));
   Replica first(engine.layout(), /*with_gradients=*/false);
   initialise(engine.layout(), first, options.seed);
   engine.start_from(first);
   Noise noise(spec);
+  std::vector<float> losses(1 << 20);  // of more batches than a window can hold
 
-  batch_rate(engine, noise, std::min(1.0, seconds / 4));  // warms caches and clocks
+  batch_rate(engine, noise, losses, std::min(1.0, seconds / 4));  // warms caches and clocks
   std::array<double, kWindows> rates;
   const auto sync_seconds = [&] {
     const Central* c = engine.central();
@@ -130,7 +123,7 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   };
   const auto before = sync_seconds();
   const auto start = Clock::now();
-  for (double& rate : rates) rate = batch_rate(engine, noise, seconds / kWindows);
+  for (double& rate : rates) rate = batch_rate(engine, noise, losses, seconds / kWindows);
   const double worker_seconds = seconds_since(start) * engine.workers().count();
   const auto after = sync_seconds();
   std::sort(rates.begin(), rates.end());

@@ -11,8 +11,8 @@
 
 namespace crossbow {
 
-/// Written by the training thread a few times a second, without locks; read by whoever draws it. The
-/// fields are not consistent with each other to the step.
+/// Written by the training thread a few times a second, without locks; read by whoever draws it.
+/// The fields are not consistent with each other to the step.
 struct Progress {
   enum class Phase { preparing, training, evaluating };
 
@@ -22,8 +22,8 @@ struct Progress {
   std::atomic<float> loss{std::numeric_limits<float>::quiet_NaN()};  // of training, smoothed
 };
 
-/// Called on the training thread unless said otherwise; every call may be ignored. An implementation
-/// that throws ends the run.
+/// Called on the training thread unless said otherwise; every call may be ignored. An
+/// implementation that throws ends the run.
 class Observer {
  public:
   virtual ~Observer() = default;

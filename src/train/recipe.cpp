@@ -35,41 +35,6 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   return o;
 }
 
-CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser) {
-  const auto sync = sync_of(options);
-  CompileOptions compile;
-  compile.device = options.device;
-  compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
-  compile.threads = static_cast<int>(*options.threads_per_learner);
-  compile.update = !options.clip_norm && !(sync && sync->traits().averages_gradients);
-  compile.chooser = options.deterministic ? nullptr : chooser;
-  return compile;
-}
-
-Sgd sgd_of(const TrainOptions& options) {
-  return {*options.momentum, *options.weight_decay, options.nesterov,
-          options.clip_norm.value_or(0)};
-}
-
-SyncOptions sync_options(const TrainOptions& o) {
-  SyncOptions sync;
-  sync.learners = o.learners.value_or(1);
-  sync.period = o.sync_period;
-  sync.alpha = o.alpha;
-  sync.central_momentum = o.central_momentum;
-  sync.momentum = o.momentum.value_or(0);
-  sync.weight_decay = o.weight_decay.value_or(0);
-  sync.nesterov = o.nesterov;
-  return sync;
-}
-
-std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& options) {
-  if (options.sync == "none") return nullptr;
-  auto sync = make_sync(options.sync, sync_options(options));
-  if (*options.learners == 1 && sync->traits().alone_is_sgd) return nullptr;
-  return sync;
-}
-
 ModelSpec spec_of(const TrainOptions& options) {
   const Model& model = find_model(options.model);
   if (!options.data) return {model.default_image, model.default_classes, options.batch, {}};

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/machine.h"
-#include "train/recipe.h"
+#include "train/setup.h"
 
 namespace crossbow {
 namespace {
@@ -68,17 +67,6 @@ data::PipelineOptions pipeline_options(const TrainOptions& options) {
   return p;
 }
 
-EngineOptions engine_options(const TrainOptions& options, int64_t samples) {
-  EngineOptions e;
-  e.learners = static_cast<int>(*options.learners);
-  e.workers = std::max(1, physical_cores() / static_cast<int>(*options.threads_per_learner));
-  e.rows = options.batch;
-  e.last_rows = samples % options.batch;
-  e.sgd = sgd_of(options);
-  e.seed = options.seed;
-  return e;
-}
-
 }  // namespace
 
 Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const Checkpoint* from,
@@ -88,7 +76,8 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
       start_(Clock::now()),
       dataset_(open(options, from, observer)),
       model_(compile(graph, options, *dataset_, tuner_, from)),
-      engine_(model_, sync_of(options), engine_options(options, dataset_->train->size())),
+      engine_(model_, sync_of(options),
+              engine_options(options, dataset_->train->size() % options.batch)),
       evaluator_(model_, engine_.model(), engine_.workers(), engine_.arenas(), *dataset_,
                  evaluation_rows(options.batch)),
       pipeline_(*dataset_, dataset_->train, pipeline_options(options)),

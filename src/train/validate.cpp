@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "train/config.h"
-#include "train/recipe.h"
+#include "train/setup.h"
 
 namespace crossbow {
 namespace {
