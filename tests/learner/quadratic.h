@@ -28,7 +28,7 @@ inline Graph quadratic_graph() {
   return graph;
 }
 
-/// The same batches every epoch, the last one short. Each may come late by a random time.
+/// The same batches again and again, every last one short. Each may come late by a random time.
 class QuadraticData : public data::BatchSource {
  public:
   QuadraticData() {
@@ -50,10 +50,11 @@ class QuadraticData : public data::BatchSource {
     if (index == bad) fail("batch {} is damaged", index);
     if (longest_delay_us > 0) {
       Rng rng(seed, Purpose::synthetic, 0, static_cast<uint64_t>(index));
-      std::this_thread::sleep_for(
-          std::chrono::microseconds(rng.below(static_cast<uint32_t>(longest_delay_us))));
+      const int spread = longest_delay_us - shortest_delay_us;
+      const auto more = static_cast<int>(rng.below(static_cast<uint32_t>(spread)));
+      std::this_thread::sleep_for(std::chrono::microseconds(shortest_delay_us + more));
     }
-    return batches_[static_cast<size_t>(index)];
+    return batches_[static_cast<size_t>(index % kBatches)];
   }
   void release(const data::Batch&) override {}
 
@@ -72,7 +73,7 @@ class QuadraticData : public data::BatchSource {
     return g;
   }
 
-  int longest_delay_us = 0;
+  int shortest_delay_us = 0, longest_delay_us = 0;  // the latter 0: none
   uint64_t seed = 0;
   int64_t bad = -1;
 
