@@ -5,6 +5,9 @@
 namespace crossbow {
 
 Workers::Workers(int count, int threads_per_worker) {
+  // With more OpenMP threads about than CPUs, libgomp puts those that wait to sleep at once, and a
+  // team takes several times as long to meet: so the maker's own team, idle from now on, must end.
+  omp_pause_resource_all(omp_pause_soft);
   for (int w = 0; w < count; ++w) {
     threads_.emplace_back([this, w, threads_per_worker] { work(w, threads_per_worker); });
   }

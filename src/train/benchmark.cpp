@@ -75,7 +75,7 @@ double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double 
   return static_cast<double>(batches) / seconds_since(start);
 }
 
-/// Of the first learner's step, by the calling thread.
+/// Of the first learner's step, by the first worker, which calls.
 std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& program, Noise& noise,
                                               double seconds) {
   const Central* central = engine.central();
@@ -141,8 +141,11 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   r.arena_bytes = program->arena_bytes();
   r.arena_bytes_without_reuse = program->arena_bytes_without_reuse();
   r.parameters = program->parameters()->trained();
-  r.ops = time_ops(engine, *program, noise, seconds / 2);
-  r.bound = measure_bound(*program);
+  engine.workers().run([&](int worker) {
+    if (worker != 0) return;
+    r.ops = time_ops(engine, *program, noise, seconds / 2);
+    r.bound = measure_bound(*program);
+  });
   return r;
 }
 
