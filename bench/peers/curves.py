@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Draws learning curves as an SVG, and prints their final accuracies as a Markdown table.
 
 usage: curves.py OUT.svg TITLE SIDE=FILE,FILE,... SIDE=FILE,...

@@ -31,7 +31,7 @@ double copy_bandwidth(size_t working_set, int threads) {
 
 }  // namespace
 
-Bound measure_bound(const Program& program) {
+Bound measure_bound(const Program& program, const UpdateTraffic& traffic) {
   Bound bound;
   size_t bytes = 0;
   const auto kernels = program.prepared_kernels();
@@ -47,13 +47,12 @@ Bound measure_bound(const Program& program) {
   }
   bound.bandwidth = copy_bandwidth(program.arena_bytes(), program.threads());
   bound.element_wise = static_cast<double>(bytes) / bound.bandwidth;
-  // Read weights, gradient and momentum; write weights and momentum.
-  constexpr double kAccesses = 5, kArrays = 3;
   const ParameterLayout& parameters = *program.parameters();
   const double array_bytes = static_cast<double>(parameters.parameter_elements) *
                              static_cast<double>(size_of(parameters.dtype));
-  bound.update = kAccesses * array_bytes /
-                 copy_bandwidth(static_cast<size_t>(kArrays * array_bytes), program.threads());
+  bound.update = traffic.accesses * array_bytes /
+                 copy_bandwidth(static_cast<size_t>(traffic.arrays * array_bytes),
+                                program.threads());
   return bound;
 }
 

@@ -17,7 +17,14 @@ struct Bound {
   double seconds() const { return library + element_wise + update; }
 };
 
+/// What a step's update must move, in passes over arrays as large as the parameters. As it stands,
+/// SGD with momentum: read weights, gradient and velocity, write weights and velocity.
+struct UpdateTraffic {
+  double accesses = 5;
+  double arrays = 3;  // how many lie in memory
+};
+
 /// Takes a second or so. Call with the OpenMP width set to the program's threads.
-Bound measure_bound(const Program& program);
+Bound measure_bound(const Program& program, const UpdateTraffic& traffic);
 
 }  // namespace crossbow

@@ -16,6 +16,15 @@
 #include "passes/autodiff.h"
 #include "plan/program.h"
 
+namespace crossbow {
+
+/// How googletest shows a test's parameter.
+inline void PrintTo(const Op* op, std::ostream* out) {
+  *out << op->name;
+}
+
+}  // namespace crossbow
+
 namespace crossbow::testing {
 
 inline CompileOptions reference(DType precision = DType::f64) {

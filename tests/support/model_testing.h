@@ -4,6 +4,15 @@
 #include "models/model.h"
 #include "support/graph_testing.h"
 
+namespace crossbow {
+
+/// How googletest shows a test's parameter.
+inline void PrintTo(const Model* model, std::ostream* out) {
+  *out << model->name;
+}
+
+}  // namespace crossbow
+
 namespace crossbow::testing {
 
 /// The model's forward graph for four samples; nets for 32×32 colour images get 8×8 ones.
