@@ -119,11 +119,12 @@ bool Reporter::stop_requested() {
   return InterruptGuard::requested();
 }
 
-/// Smoothed over about a second of drawing.
+/// Smoothed over some ten changes of progress, which may be further apart than two drawings.
 double Reporter::images_per_second() {
   const int64_t done = progress.epoch * samples_ + progress.done;
+  if (done == last_done_) return rate_;
   const double time = now(), elapsed = time - last_time_;
-  if (last_time_ > 0 && done > last_done_ && elapsed < 1) {
+  if (last_time_ > 0 && done > last_done_) {
     const double rate = static_cast<double>(done - last_done_) / elapsed;
     rate_ = rate_ > 0 ? rate_ + (rate - rate_) * 0.1 : rate;
   }
@@ -142,6 +143,7 @@ std::string Reporter::bar_text() {
       break;
     case Phase::evaluating:
       before = fmt::format("epoch {}/{} evaluating ", progress.epoch + 1, epochs_);
+      last_time_ = 0;  // this time is not of training
       break;
     case Phase::training: {
       before = fmt::format("epoch {}/{} ", progress.epoch + 1, epochs_);

@@ -102,9 +102,11 @@ const Replica& Engine::snapshot() {
   const std::vector<double> shares(learners_.size(), 1 / static_cast<double>(learners_.size()));
   std::vector<const void*> states;
   for (const auto& learner : learners_) states.push_back(learner->states());
-  if (layout_->state_elements > 0) {
+  // On a worker: this thread must not have an OpenMP team of its own (see Workers).
+  workers_.run([&](int worker) {
+    if (worker > 0 || layout_->state_elements == 0) return;
     math_.combine(shares, states, snapshot_.states.data(), layout_->state_elements);
-  }
+  });
   return snapshot_;
 }
 
@@ -167,14 +169,14 @@ bool Engine::step(int worker, const Scheduler::Task& task) {
 
   const auto before_update = [&] {
     if (overlaps && exchange) wait_for_exchanges();
+    return alive;
   };
   Learner::Route route;
   if (overlaps) route = {central_->side(before), central_->side(before + (exchange ? 1 : 0))};
   const double pull = overlaps && exchange ? central_->sync().pull() : 0;
   const int64_t index = batch_of(i, j);
   if (rows_of(index) == 0) {
-    before_update();
-    if (alive) learner.idle_step(pull, route);
+    if (before_update()) learner.idle_step(pull, route);
     return alive;
   }
   const data::Batch& batch = segment_.source->acquire(index);

@@ -46,8 +46,9 @@ struct EngineBuffer {
 
 /// Owns the learners, the central model, the workers and their arenas. One thread calls.
 ///
-/// Learners work asynchronously within an iteration and, where the algorithm overlaps, up to one
-/// iteration apart; what they compute does not depend on their timing.
+/// Learners may be apart by as many iterations as two exchanges lie apart (one less than one where
+/// the algorithm does not overlap), if the source has batches for them; what they compute does not
+/// depend on their timing.
 class Engine {
  public:
   /// `model` must have been asked for every program that will run, these programs sharing the

@@ -40,16 +40,15 @@ class Learner {
   Learner(CompiledModel& model, const LearnerPlan& plan, std::span<const Buffer* const> arenas);
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
-  /// central model's side `route.from`. Calls `before_update()` before any weight is written.
-  /// Returns the batch's mean loss before the update. Allocates nothing.
+  /// central model's side `route.from`. Calls `before_update()` before any weight is written, and
+  /// writes none if it returns false. Returns the batch's mean loss before the update. Allocates nothing.
   template <typename F>
   float step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
              F before_update) {
     const Bound& bound = *bound_[index(worker, route, rows != plan_.rows)];
     step.sgd = sgd_step(plan_.sgd, lr);
     step.sgd.pull = pull;
-    bound.execution.run(step, before_update);
-    if (updates_afterwards()) update(step.sgd, route);
+    if (bound.execution.run(step, before_update) && updates_afterwards()) update(step.sgd, route);
     return *bound.loss;
   }
   /// A step without a batch: the pull alone.

@@ -17,21 +17,18 @@ void Scheduler::start(int64_t iterations, std::function<bool()> stop) {
     states_[j].busy = false;
   }
   begun_ = 0;
-  stopped_ = failed_ = false;
+  failed_ = false;
   error_ = nullptr;
 }
 
 bool Scheduler::begin(int64_t iteration) {
   int64_t begun = begun_.load(std::memory_order_acquire);
-  while (begun <= iteration) {
-    if (iteration >= iterations_ || stopped_) return false;
-    if (stop_()) {
-      stopped_ = true;
-      return false;
-    }
-    if (begun_.compare_exchange_weak(begun, iteration + 1)) return true;
+  for (;;) {
+    if (iteration < (begun & ~kEnded)) return true;
+    if ((begun & kEnded) || iteration >= iterations_) return false;
+    const bool stop = stop_();
+    if (begun_.compare_exchange_strong(begun, stop ? begun | kEnded : begun + 1)) return !stop;
   }
-  return true;
 }
 
 int Scheduler::pick(int worker) const {

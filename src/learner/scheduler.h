@@ -45,7 +45,7 @@ class Scheduler {
   int64_t completed() const;
   /// Iterations that have been begun: where the segment ends, once every worker has run out of
   /// tasks.
-  int64_t begun() const { return begun_.load(std::memory_order_acquire); }
+  int64_t begun() const { return begun_.load(std::memory_order_acquire) & ~kEnded; }
 
   /// Blocks until `ready()`, which must depend only on what becomes true before a `finish` or
   /// `notify`. False if the segment failed meanwhile.
@@ -81,8 +81,11 @@ class Scheduler {
   const std::unique_ptr<State[]> states_;
   int64_t iterations_ = 0;
   std::function<bool()> stop_;
+  // How many iterations were begun, and whether that was the last one: in one word, so that no
+  // worker begins one that another has already decided to leave out.
+  static constexpr int64_t kEnded = int64_t{1} << 62;
   std::atomic<int64_t> begun_{0};
-  std::atomic<bool> stopped_{false}, failed_{false};
+  std::atomic<bool> failed_{false};
   std::atomic<uint32_t> events_{0};
   std::mutex error_mutex_;
   std::exception_ptr error_;

@@ -142,15 +142,16 @@ class Execution {
   /// Reads Step::inputs and the replica's parameters; writes its gradients and states, or updates
   /// its parameters and momentum.
   void run(const Step& step) const {
-    run(step, [] {});
+    run(step, [] { return true; });
   }
   /// As run, calling `before_updates` between the last call that leaves the parameters alone and
-  /// the first that updates one.
+  /// the first that updates one; if it returns false, that is the end, and so is the result.
   template <typename F>
-  void run(const Step& step, F before_updates) const {
+  bool run(const Step& step, F before_updates) const {
     for (size_t i = 0; i < first_update_; ++i) calls_[i](step);
-    before_updates();
+    if (!before_updates()) return false;
     for (size_t i = first_update_; i < calls_.size(); ++i) calls_[i](step);
+    return true;
   }
   /// As run, adding each call's seconds to `seconds[i]` (as many as Program::ops()).
   void run_timed(const Step& step, std::span<double> seconds) const;

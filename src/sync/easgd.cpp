@@ -11,11 +11,12 @@ namespace {
 std::unique_ptr<const SyncAlgorithm> elastic(std::string_view name, const SyncOptions& o) {
   constexpr double kBeta = 0.9;
   refuse(o.central_momentum, "central-momentum", name);
+  const double alpha = kBeta / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
-      .name = name,
       .learners = o.learners,
       .period = o.period.value_or(1),
-      .alpha = o.alpha.value_or(kBeta / static_cast<double>(o.learners)),
+      .alpha = o.alpha.value_or(alpha),
+      .default_alpha = alpha,
       .momentum = 0,
       .restarts = false,
   });

@@ -13,7 +13,7 @@ ElasticAveraging::ElasticAveraging(const Settings& settings) : settings_(setting
         "--alpha {}: with {} learners and a central momentum of {} the models would drift apart "
         "from {:.4g} on; leave it out for {:.4g}",
         settings.alpha, settings.learners, settings.momentum, bound,
-        1.0 / static_cast<double>(settings.learners));
+        settings.default_alpha);
   }
 }
 

@@ -11,9 +11,8 @@ namespace crossbow {
 class ElasticAveraging : public SyncAlgorithm {
  public:
   struct Settings {
-    std::string_view name;
     int64_t learners, period;
-    double alpha, momentum;  // α, m
+    double alpha, default_alpha, momentum;  // α, what it is unless set, m
     bool restarts;
   };
 

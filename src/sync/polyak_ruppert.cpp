@@ -4,6 +4,7 @@
 // meet.
 #include <array>
 
+#include "core/error.h"
 #include "sync/sync.h"
 
 namespace crossbow {
@@ -33,6 +34,10 @@ class PolyakRuppert : public SyncAlgorithm {
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   refuse(o.central_momentum, "central-momentum", "polyak-ruppert");
+  if (o.alpha.value_or(0) >= 2) {
+    fail_usage("--alpha {}: learners that are pulled by 2 or more drift apart from their mean",
+               *o.alpha);
+  }
   return std::make_unique<PolyakRuppert>(o);
 }
 

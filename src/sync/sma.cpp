@@ -9,11 +9,12 @@ namespace crossbow {
 namespace {
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
+  const double alpha = 1.0 / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
-      .name = "sma",
       .learners = o.learners,
       .period = o.period.value_or(1),
-      .alpha = o.alpha.value_or(1.0 / static_cast<double>(o.learners)),
+      .alpha = o.alpha.value_or(alpha),
+      .default_alpha = alpha,
       .momentum = o.central_momentum.value_or(0.9),
       .restarts = true,
   });

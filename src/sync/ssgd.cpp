@@ -10,7 +10,9 @@ class SynchronousSgd : public SyncAlgorithm {
  public:
   explicit SynchronousSgd(const SyncOptions& o) : options_(o) {}
 
-  Traits traits() const override { return {.averages_gradients = true, .state_buffers = 1}; }
+  Traits traits() const override {
+    return {.averages_gradients = true, .state_buffers = options_.momentum > 0 ? 1 : 0};
+  }
   int64_t period(bool) const override { return 1; }
   void apply(const Exchange& x) const override {
     const SgdStep step{x.lr, options_.momentum, options_.weight_decay, options_.nesterov,

@@ -100,23 +100,24 @@ std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& pro
 }
 
 /// Of one learner's step and its share of an exchange.
-UpdateTraffic update_traffic(Engine& engine) {
+UpdateTraffic update_traffic(Engine& engine, double momentum) {
   const Central* central = engine.central();
-  if (!central) return {};
+  const UpdateTraffic sgd = momentum > 0 ? UpdateTraffic{} : UpdateTraffic{3, 2};
+  if (!central) return sgd;
   const auto k = static_cast<double>(engine.learners());
   const double share = 1.0 / static_cast<double>(central->sync().period(false));
   if (central->traits().overlaps) {
     // The step reads z too and writes other weights than it reads; the exchange reads all weights,
     // z and the z before, and writes z.
-    return {5 + share * (1 + (k + 3) / k), 4 + 2 / k};
+    return {sgd.accesses + share * (1 + (k + 3) / k), sgd.arrays + 1 + 2 / k};
   }
   if (central->traits().averages_gradients) {
-    // The step leaves its gradient; the exchange reads all of them, weights and velocity, and
-    // writes the latter two.
-    return {1 + (k + 4) / k, 1 + 2 / k};
+    // The step leaves its gradient, which the exchange reads besides what one learner's update
+    // reads and writes.
+    return {1 + (k + sgd.accesses - 1) / k, 1 + (sgd.arrays - 1) / k};
   }
   // The exchange reads all weights and writes them and z.
-  return {5 + share * (2 * k + 1) / k, 3 + 1 / k};
+  return {sgd.accesses + share * (2 * k + 1) / k, sgd.arrays + 1 / k};
 }
 
 }  // namespace
@@ -164,7 +165,7 @@ BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
   engine.workers().run([&](int worker) {
     if (worker != 0) return;
     r.ops = time_ops(engine, *program, noise, seconds / 2);
-    r.bound = measure_bound(*program, update_traffic(engine));
+    r.bound = measure_bound(*program, update_traffic(engine, *options.momentum));
   });
   return r;
 }

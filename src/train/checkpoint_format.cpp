@@ -111,7 +111,10 @@ Checkpoint from_header(const json& header, std::span<const uint8_t> data) {
 std::vector<uint8_t> encode(const Checkpoint& checkpoint) {
   const std::string header = header_of(checkpoint).dump();
   const auto length = static_cast<uint32_t>(header.size());
+  size_t bytes = kPrologue + length + sizeof(uint32_t);
+  for (const auto& t : checkpoint.tensors) bytes += t.values.size() * sizeof(float);
   std::vector<uint8_t> out;
+  out.reserve(bytes);
   append(out, kMagic.data(), kMagic.size());
   append(out, &kVersion, sizeof kVersion);
   append(out, &length, sizeof length);

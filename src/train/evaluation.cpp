@@ -14,9 +14,10 @@ int64_t last_rows(int64_t samples, int64_t rows) {
   return samples % rows == 0 ? rows : samples % rows;
 }
 
-data::PipelineOptions in_order(int64_t rows) {
+data::PipelineOptions in_order(int64_t rows, int workers) {
   data::PipelineOptions options;
   options.batch = rows;
+  options.least_depth = 2 * workers;
   return options;
 }
 
@@ -36,7 +37,7 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
     : samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
-      pipeline_(dataset, dataset.test, in_order(rows)) {
+      pipeline_(dataset, dataset.test, in_order(rows, workers.count())) {
   for (const Buffer& arena : arenas) {
     bound_.push_back({Execution(model.evaluation(rows), replica, arena),
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, arena)});

@@ -62,7 +62,8 @@ data::PipelineOptions pipeline_options(const TrainOptions& options) {
   p.augment.pad = static_cast<int>(*options.pad);
   p.augment.mirror = *options.mirror;
   p.seed = options.seed;
-  // Learners may be two iterations apart, and a batch that one holds back keeps its buffer.
+  // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
+  // its buffer. With a longer period the buffers are the limit.
   p.least_depth = static_cast<int>(4 * *options.learners);
   return p;
 }

@@ -40,7 +40,15 @@ void validate_learners(const TrainOptions& o) {
   expect_at_least<int64_t>("learners", o.learners, 1);
   expect_at_most("learners", o.learners, kMostLearners);
   if (o.sync != "none") {
-    make_sync(o.sync, sync_options(o));  // throws for what makes no sense
+    const auto sync = make_sync(o.sync, sync_options(o));  // throws for what makes no sense
+    const std::string schedule = o.lr_schedule.value_or("fixed");
+    const bool drops = schedule == "step" || schedule == "multistep";
+    if (sync->period(false) != sync->period(true) && !drops) {
+      fail_usage(
+          "--sync {}: it changes when the rate first drops, which --lr-schedule {} never does; "
+          "choose step or multistep",
+          o.sync, schedule);
+    }
     return;
   }
   if (o.learners.value_or(1) > 1) {

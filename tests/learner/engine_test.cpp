@@ -70,6 +70,27 @@ TEST(Engine, StopsBetweenIterations) {
   }
 }
 
+/// One worker is about to begin the next iteration when another decides to stop: either both do it
+/// or none.
+TEST(Engine, NoLearnerBeginsAnIterationThatAnotherLeavesOut) {
+  for (const char* sync : {"sma", "ssgd"}) {
+    QuadraticData data;
+    const QuadraticRun run{.sync = sync, .options = {.learners = 2}};
+    QuadraticEngine engine(run), whole(run);
+    std::atomic<int> asked{0};
+    Segment segment = engine.segment(data);
+    segment.stop = [&] {
+      if (asked++ > 0) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return false;
+    };
+    const int64_t done = engine->run(segment);
+    engine->run(engine.segment(data, done, kBatches - done));
+    whole.run(data);
+    EXPECT_EQ(whole.z(), engine.z()) << sync;
+  }
+}
+
 TEST(Engine, ALearnerThatFailsEndsTheRunWithItsMessage) {
   for (const char* sync : {"sma", "ssgd"}) {
     for (const int workers : {1, 2, 4}) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "learner/quadratic.h"
 #include "passes/passes.h"
 #include "support/model_testing.h"
 
@@ -68,6 +69,28 @@ TEST(Allocations, AStepMakesNone) {
       EXPECT_EQ(allocations_of(run), 0) << name << ", " << options.device << ", "
                                         << name_of(options.precision) << ", " << options.threads;
     }
+  }
+}
+
+/// A segment allocates when it begins, but no more for many iterations than for few.
+TEST(Allocations, LearnersThatSynchroniseMakeNone) {
+  for (const char* sync : {"sma", "ssgd", "local-sgd"}) {
+    QuadraticData data;
+    QuadraticRun run{.sync = sync, .options = {.learners = 3, .momentum = 0.9}};
+    run.device = "cpu";
+    QuadraticEngine engine(run);
+    engine.losses.resize(100 * kBatches);
+    const auto allocations_in = [&](int64_t batches) {
+      Segment segment = engine.segment(data, 0, batches);
+      segment.epoch_batches = batches + 1;
+      allocations = 0;
+      counting = true;
+      engine->run(segment);
+      counting = false;
+      return allocations.load();
+    };
+    allocations_in(kBatches);
+    EXPECT_EQ(allocations_in(kBatches), allocations_in(100 * kBatches)) << sync;
   }
 }
 

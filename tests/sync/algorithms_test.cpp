@@ -289,6 +289,8 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   says(refusal("sma", {.period = 0}), "--sync-period 0: it must be at least 1");
   says(refusal("sma", {.alpha = -1.0}), "--alpha -1: it must be above 0");
   says(refusal("sma", {.central_momentum = 1.0}), "--central-momentum 1");
+  says(refusal("easgd", {.learners = 2, .alpha = 0.9}), "leave it out for 0.45");
+  says(refusal("polyak-ruppert", {.alpha = 2.0}), "--alpha 2");
   says(refusal("ssgd", {.alpha = 0.1}), "has no use for it");
   says(refusal("local-sgd", {.central_momentum = 0.5}), "has no use for it");
   says(refusal("easgd", {.momentum = 0.9}), "choose eamsgd");

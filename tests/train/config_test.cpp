@@ -144,6 +144,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("lr-gamma = 0.5"), "does not drop");
   EXPECT_SAYS(complaint("learners = 2"), "--learners 2: say how they are to agree");
   EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
+  EXPECT_SAYS(complaint("sync = 'post-local-sgd'\nlr-schedule = 'fixed'"), "never does");
   EXPECT_SAYS(complaint("threads-per-learner = 0"), "at least 1");
 }
 
