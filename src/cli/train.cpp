@@ -1,6 +1,7 @@
 // crossbow train
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 

@@ -1,6 +1,7 @@
 // How passes are written: walk a graph in order and build another one, copying most nodes.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 

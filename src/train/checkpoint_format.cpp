@@ -1,6 +1,7 @@
 // The checkpoint's bytes.
 #include <zlib.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "data/digits.h"
 
 #include "data/dataset.h"

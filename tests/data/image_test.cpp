@@ -1,5 +1,6 @@
 #include "data/image.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "data/pictures.h"

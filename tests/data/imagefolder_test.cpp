@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "data/dataset.h"
 #include "data/pictures.h"
 

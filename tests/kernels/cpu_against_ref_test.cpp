@@ -1,6 +1,8 @@
 // The CPU device against the reference in double: every case of every op, and whole nets.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "support/model_testing.h"
 

@@ -1,5 +1,7 @@
 // The gradient of each model against finite differences of the reference device in double, along
 // random directions in several of its parameter tensors.
+#include <algorithm>
+
 #include "support/model_testing.h"
 
 namespace crossbow::testing {

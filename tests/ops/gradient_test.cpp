@@ -1,4 +1,5 @@
 // Every gradient rule against central finite differences of the reference device in double.
+#include <algorithm>
 #include <set>
 
 #include "kernels/kernel.h"

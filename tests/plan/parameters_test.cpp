@@ -1,4 +1,6 @@
 // How a replica's flat buffers are laid out, filled and read.
+#include <algorithm>
+
 #include "core/error.h"
 #include "support/graph_testing.h"
 

@@ -1,6 +1,7 @@
 // Compiled programs: what they refuse, what they share, and that memory planning changes nothing.
 #include "plan/program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "passes/passes.h"

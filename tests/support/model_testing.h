@@ -1,6 +1,8 @@
 // The registered models, small enough for tests.
 #pragma once
 
+#include <algorithm>
+
 #include "models/model.h"
 #include "support/graph_testing.h"
 

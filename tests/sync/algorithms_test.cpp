@@ -1,6 +1,7 @@
 // Every algorithm against its equations, written out for linear regression in double.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "learner/quadratic.h"

@@ -1,5 +1,6 @@
 #include "ops/batch_norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/prepare.h"

@@ -1,5 +1,7 @@
 #include "kernels/cpu/panels.h"
 
+#include <algorithm>
+
 namespace crossbow {
 
 Panels::Panels(const ChannelView& view, int threads)

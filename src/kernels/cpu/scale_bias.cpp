@@ -1,5 +1,7 @@
 #include "ops/scale_bias.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/prepare.h"
 
 namespace crossbow {

@@ -1,5 +1,6 @@
 #include "ops/shape_ops.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/prepare.h"

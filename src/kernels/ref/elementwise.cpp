@@ -1,5 +1,7 @@
 #include "ops/elementwise.h"
 
+#include <algorithm>
+
 #include "kernels/ref/ref.h"
 
 namespace crossbow::ref {

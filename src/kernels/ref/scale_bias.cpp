@@ -1,5 +1,7 @@
 #include "ops/scale_bias.h"
 
+#include <algorithm>
+
 #include "kernels/ref/ref.h"
 
 namespace crossbow::ref {

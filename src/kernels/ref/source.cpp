@@ -1,5 +1,7 @@
 #include "graph/source.h"
 
+#include <algorithm>
+
 #include "kernels/ref/ref.h"
 
 namespace crossbow::ref {
