@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "models/model.h"
+#include "sync/sync.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
 #include "train/recipe.h"
@@ -31,6 +32,14 @@ Examples:
   crossbow train --resume runs/mnist --epochs 20   go on with a run
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 )";
+
+std::string footer() {
+  std::string text = "How learners can agree, --sync:\n";
+  for (const SyncEntry& sync : sync_catalogue()) {
+    text += fmt::format("  {:<16} {}\n", sync.name, sync.summary);
+  }
+  return text + '\n' + kExamples;
+}
 
 struct Flags {
   OptionFlags options;
@@ -164,7 +173,7 @@ Run add_train(CLI::App& root) {
   app.add_option("--resume", flags->resume, "go on with the run in this folder")->type_name("DIR");
   app.add_flag("--json", flags->json,
                "put one JSON object on standard output, all else on standard error");
-  app.footer(kExamples);
+  app.footer(footer());
   return [flags] { return run(*flags); };
 }
 

@@ -137,7 +137,10 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
                                     const std::byte, std::byte>;
     return span ? static_cast<Byte*>(span) + first : nullptr;
   };
-  describe_(iteration_of(exchange), s.input_);
+  if (s.described_exchange_ != exchanges_ + exchange) {
+    describe_(iteration_of(exchange), s.input_);
+    s.described_exchange_ = exchanges_ + exchange;
+  }
   for (size_t j = 0; j < s.terms_.size(); ++j) {
     s.terms_[j] = at(s.input_.terms[j]);
     s.weights_[j] = at(s.input_.weights[j]);

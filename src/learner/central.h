@@ -40,7 +40,8 @@ class Central {
     std::vector<const void*> terms_;
     std::vector<void*> weights_, state_;
     Buffer mean_;
-    int64_t scaled_exchange_ = -1;  // of the run, which gradient_scale_ belongs to
+    // Exchanges of the run that input_ and gradient_scale_ belong to.
+    int64_t described_exchange_ = -1, scaled_exchange_ = -1;
     double gradient_scale_ = 1;
   };
 

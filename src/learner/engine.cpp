@@ -46,11 +46,10 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
     if (central_) scratch_.emplace_back(*central_, options.learners);
   }
   const LearnerPlan plan = plan_of(options, central_.get());
-  const bool own_worker = workers_.count() == options.learners;
   for (int j = 0; j < options.learners; ++j) {
     std::vector<const Buffer*> arenas;
     for (int w = 0; w < workers_.count(); ++w) {
-      arenas.push_back(own_worker && w != j ? nullptr : &arenas_[static_cast<size_t>(w)]);
+      arenas.push_back(scheduler_.may_run(w, j) ? &arenas_[static_cast<size_t>(w)] : nullptr);
     }
     learners_.push_back(std::make_unique<Learner>(model, plan, arenas));
   }

@@ -41,7 +41,8 @@ class Learner {
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
   /// central model's side `route.from`. Calls `before_update()` before any weight is written, and
-  /// writes none if it returns false. Returns the batch's mean loss before the update. Allocates nothing.
+  /// writes none if it returns false. Returns the batch's mean loss before the update. Allocates
+  /// nothing.
   template <typename F>
   float step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
              F before_update) {

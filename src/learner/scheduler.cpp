@@ -32,13 +32,12 @@ bool Scheduler::begin(int64_t iteration) {
 }
 
 int Scheduler::pick(int worker) const {
-  if (learners_ == workers_) return states_[worker].busy ? -1 : worker;
   int best = -1;
   int64_t least = 0;
   for (int n = 0; n < learners_; ++n) {
-    const int j =
-        (worker + n) % learners_;  // workers start apart, so they seldom want the same one
-    if (states_[j].busy.load(std::memory_order_acquire)) continue;
+    // Workers start apart, so that they seldom want the same one.
+    const int j = (worker + n) % learners_;
+    if (!may_run(worker, j) || states_[j].busy.load(std::memory_order_acquire)) continue;
     const int64_t done = this->done(j);
     if (best < 0 || done < least) {
       best = j;

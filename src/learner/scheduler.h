@@ -29,13 +29,14 @@ class Scheduler {
 
   int learners() const { return learners_; }
   int workers() const { return workers_; }
+  /// With as many workers as learners each runs its own only.
+  bool may_run(int worker, int learner) const { return learners_ != workers_ || worker == learner; }
 
   /// Begins a segment of that many iterations, counted from 0. `stop` is asked before each
   /// iteration that no learner has begun yet; once it says yes none is begun any more.
   void start(int64_t iterations, std::function<bool()> stop);
 
-  /// The next step for this worker, or nothing if the segment is over for it. With as many workers
-  /// as learners each runs its own learner only.
+  /// The next step for this worker, or nothing if the segment is over for it.
   std::optional<Task> claim(int worker);
   void finish(const Task& task);
 

@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <utility>
+
 namespace crossbow {
 
 Workers::Workers(int count, int threads_per_worker) {
@@ -34,13 +36,15 @@ void Workers::start(std::function<void(int)> job) {
 
 bool Workers::finished(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
-  return ended_.wait_for(lock, patience, [this] { return running_ == 0; });
+  const bool ended = ended_.wait_for(lock, patience, [this] { return running_ == 0; });
+  if (ended && error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  return ended;
 }
 
 void Workers::run(std::function<void(int)> job) {
   start(std::move(job));
-  std::unique_lock lock(mutex_);
-  ended_.wait(lock, [this] { return running_ == 0; });
+  while (!finished(std::chrono::hours(1))) {
+  }
 }
 
 void Workers::work(int worker, int threads) {
@@ -50,8 +54,14 @@ void Workers::work(int worker, int threads) {
     started_.wait(lock, [&] { return stop_ || round_ >= round; });
     if (stop_) return;
     lock.unlock();
-    job_(worker);
+    std::exception_ptr error;
+    try {
+      job_(worker);
+    } catch (...) {
+      error = std::current_exception();
+    }
     lock.lock();
+    if (!error_) error_ = error;
     if (--running_ == 0) ended_.notify_all();
   }
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -20,9 +21,10 @@ class Workers {
 
   int count() const { return static_cast<int>(threads_.size()); }
 
-  /// Begins `job(worker)` on every worker; it must not throw. None may be running.
+  /// Begins `job(worker)` on every worker. None may be running.
   void start(std::function<void(int)> job);
-  /// Whether all have returned; waits for it at most that long.
+  /// Whether all have returned; waits for it at most that long. Rethrows the first exception that
+  /// left a job.
   bool finished(std::chrono::milliseconds patience);
   /// start, and wait for the end.
   void run(std::function<void(int)> job);
@@ -35,6 +37,7 @@ class Workers {
   std::function<void(int)> job_;
   int64_t round_ = 0;
   int running_ = 0;
+  std::exception_ptr error_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

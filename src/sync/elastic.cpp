@@ -12,8 +12,7 @@ ElasticAveraging::ElasticAveraging(const Settings& settings) : settings_(setting
     fail_usage(
         "--alpha {}: with {} learners and a central momentum of {} the models would drift apart "
         "from {:.4g} on; leave it out for {:.4g}",
-        settings.alpha, settings.learners, settings.momentum, bound,
-        settings.default_alpha);
+        settings.alpha, settings.learners, settings.momentum, bound, settings.default_alpha);
   }
 }
 

@@ -33,7 +33,7 @@ class PolyakRuppert : public SyncAlgorithm {
 };
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
-  refuse(o.central_momentum, "central-momentum", "polyak-ruppert");
+  refuse(o.central_momentum.has_value(), "central-momentum", "polyak-ruppert");
   if (o.alpha.value_or(0) >= 2) {
     fail_usage("--alpha {}: learners that are pulled by 2 or more drift apart from their mean",
                *o.alpha);

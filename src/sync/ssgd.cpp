@@ -26,9 +26,9 @@ class SynchronousSgd : public SyncAlgorithm {
 };
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
-  refuse(o.period, "sync-period", "ssgd");
-  refuse(o.alpha, "alpha", "ssgd");
-  refuse(o.central_momentum, "central-momentum", "ssgd");
+  refuse(o.period.has_value(), "sync-period", "ssgd");
+  refuse(o.alpha.has_value(), "alpha", "ssgd");
+  refuse(o.central_momentum.has_value(), "central-momentum", "ssgd");
   return std::make_unique<SynchronousSgd>(o);
 }
 

@@ -13,10 +13,6 @@ std::map<std::string_view, SyncEntry>& registry() {
   return entries;
 }
 
-[[noreturn]] void fail_unused(std::string_view option, std::string_view sync) {
-  fail_usage("--{}: --sync {} has no use for it; leave it out", option, sync);
-}
-
 }  // namespace
 
 RegisterSync::RegisterSync(const SyncEntry& entry) {
@@ -51,11 +47,8 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
   return it->second.make(options);
 }
 
-void refuse(const std::optional<int64_t>& value, std::string_view option, std::string_view sync) {
-  if (value) fail_unused(option, sync);
-}
-void refuse(const std::optional<double>& value, std::string_view option, std::string_view sync) {
-  if (value) fail_unused(option, sync);
+void refuse(bool set, std::string_view option, std::string_view sync) {
+  if (set) fail_usage("--{}: --sync {} has no use for it; leave it out", option, sync);
 }
 
 }  // namespace crossbow

@@ -88,7 +88,6 @@ struct RegisterSync {
 };
 
 /// For an algorithm's `make`: throws UsageError naming the option if it is set.
-void refuse(const std::optional<int64_t>& value, std::string_view option, std::string_view sync);
-void refuse(const std::optional<double>& value, std::string_view option, std::string_view sync);
+void refuse(bool set, std::string_view option, std::string_view sync);
 
 }  // namespace crossbow

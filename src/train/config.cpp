@@ -31,10 +31,7 @@ const std::array kTable = {
                 &O::learners},
     OptionEntry{"threads-per-learner", "N|auto", "auto: the physical cores, shared out",
                 &O::threads_per_learner},
-    OptionEntry{"sync", "NAME",
-                "how learners agree: sma, ssgd, easgd, eamsgd, polyak-ruppert, local-sgd, "
-                "post-local-sgd, slowmo; none: one learner",
-                &O::sync},
+    OptionEntry{"sync", "NAME", "how learners agree; none: one learner", &O::sync},
     OptionEntry{"sync-period", "TAU", "steps between exchanges; auto: the algorithm's own",
                 &O::sync_period},
     OptionEntry{"alpha", "A|auto", "how far an exchange moves weights; sma: 1/learners", &O::alpha},

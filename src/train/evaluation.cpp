@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
-#include <mutex>
 
 namespace crossbow {
 namespace {
@@ -49,8 +47,6 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
                                          const std::function<void(int64_t)>& done) {
   std::atomic<int64_t> next{0}, seen{0};
   std::atomic<bool> stopped{false};
-  std::mutex mutex;
-  std::exception_ptr error;
   pipeline_.start(0);
   workers_.run([&](int worker) {
     try {
@@ -66,12 +62,10 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
         done(seen += rows);
       }
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
       stopped = true;
+      throw;
     }
   });
-  if (error) std::rethrow_exception(error);
   if (stopped) return {};
   Sums total;
   for (const Sums& s : sums_) {

@@ -4,6 +4,7 @@
 
 #include "core/machine.h"
 #include "data/dataset.h"
+#include "train/schedule.h"
 
 namespace crossbow {
 namespace {
@@ -25,7 +26,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill(o.epochs, recipe.epochs);
   fill(o.lr, recipe.lr);
   fill(o.lr_schedule, recipe.lr_schedule);
-  if (*o.lr_schedule == "step" || *o.lr_schedule == "multistep") {
+  if (drops_the_rate(*o.lr_schedule)) {
     if (*o.lr_schedule == recipe.lr_schedule) fill(o.lr_milestones, recipe.lr_milestones);
     fill(o.lr_gamma, recipe.lr_gamma);
   }

@@ -24,6 +24,10 @@ int64_t in_samples(double epochs, int64_t samples_per_epoch) {
 
 }  // namespace
 
+bool drops_the_rate(std::string_view schedule) {
+  return schedule == "step" || schedule == "multistep";
+}
+
 Schedule Schedule::of(const TrainOptions& options, int64_t samples_per_epoch) {
   Schedule s;
   s.kind = kind_of(*options.lr_schedule);

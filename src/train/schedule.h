@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/options.h"
 
 namespace crossbow {
+
+/// Whether the schedule of that name drops the rate at milestones.
+bool drops_the_rate(std::string_view schedule);
 
 /// A plain value; with n samples of an epoch, an epoch's number e stands for sample round(e·n).
 struct Schedule {

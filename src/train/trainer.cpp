@@ -135,6 +135,7 @@ bool Trainer::train_epoch() {
 /// To the end of the epoch, or to the next drop of the rate.
 bool Trainer::train_segment() {
   const int64_t k = engine_.learners(), first = position_.batch;
+  const int64_t drops = schedule_.drops(samples_seen());
   const int64_t until_drop = schedule_.next_drop(samples_seen()) - samples_seen();
   const int64_t iterations = (until_drop - 1) / (k * options_.batch) + 1;
   const int64_t left = pipeline_.batches() - first;
@@ -147,12 +148,11 @@ bool Trainer::train_segment() {
   segment.epoch_batches = pipeline_.batches();
   segment.first_batch = first;
   segment.batches = iterations > left / k ? left : iterations * k;
-  segment.after_first_drop = schedule_.drops(samples_seen()) > 0;
+  segment.after_first_drop = drops > 0;
   segment.rate = [this](int64_t batch) { return rate(batch); };
   segment.stop = [this] { return observer_.stop_requested(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) { report(first, done); };
-  const int64_t drops = schedule_.drops(samples_seen());
   const int64_t done = engine_.run(segment);
   position_.seconds = before + seconds_since(start);
 

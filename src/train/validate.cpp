@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "train/config.h"
+#include "train/schedule.h"
 #include "train/setup.h"
 
 namespace crossbow {
@@ -42,8 +43,7 @@ void validate_learners(const TrainOptions& o) {
   if (o.sync != "none") {
     const auto sync = make_sync(o.sync, sync_options(o));  // throws for what makes no sense
     const std::string schedule = o.lr_schedule.value_or("fixed");
-    const bool drops = schedule == "step" || schedule == "multistep";
-    if (sync->period(false) != sync->period(true) && !drops) {
+    if (sync->period(false) != sync->period(true) && !drops_the_rate(schedule)) {
       fail_usage(
           "--sync {}: it changes when the rate first drops, which --lr-schedule {} never does; "
           "choose step or multistep",
@@ -67,7 +67,7 @@ void validate_learners(const TrainOptions& o) {
 void validate_schedule(const TrainOptions& o) {
   const std::string schedule = o.lr_schedule.value_or("fixed");
   expect_name("lr-schedule", schedule, {"fixed", "step", "multistep", "cosine"});
-  const bool drops = schedule == "step" || schedule == "multistep";
+  const bool drops = drops_the_rate(schedule);
   if (!drops && (o.lr_milestones || o.lr_gamma)) {
     fail_usage(
         "--lr-{}: the schedule is {}, which does not drop the rate; add --lr-schedule "

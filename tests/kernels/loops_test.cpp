@@ -412,7 +412,7 @@ TEST_P(LoopsTest, SgdStepMatchesItsFormula) {
           loops_->sgd_step({0.1f, momentum, 0.01f, 0.5f, pull, nesterov},
                            {w.data(), g.data(), momentum > 0 ? velocity.data() : nullptr,
                             pull > 0 ? z.data() : nullptr, next.data()},
-                           n);
+                           0, n);
           for (int64_t i = 0; i < n; ++i) {
             const double d = 0.5 * g[i] + 0.01 * w[i], moved = momentum * double{v[i]} + d;
             const double step = momentum == 0 ? d : nesterov ? d + momentum * moved : moved;
@@ -433,7 +433,7 @@ TEST_P(LoopsTest, CombineMatchesItsFormula) {
     const auto before = c;
     const std::array<float, 3> factors{0.5f, -2, 0.25f};
     const std::array<const float*, 3> terms{a.data(), b.data(), c.data()};
-    loops_->combine(factors.data(), terms.data(), 3, kOffset, c.data() + kOffset, n);
+    loops_->combine(factors.data(), terms.data(), 3, c.data(), kOffset, n + kOffset);
     for (int64_t i = kOffset; i < n + kOffset; ++i) {
       ASSERT_NEAR(c[i], 0.5 * a[i] - 2 * b[i] + 0.25 * before[i], 1e-6);
     }

@@ -112,11 +112,12 @@ struct Loops {
   /// dx = scale·(sigmoid(x) − t)
   void (*sigmoid_cross_entropy_grad)(const float* x, const float* t, float scale, float* dx,
                                      int64_t n);
-  /// See SgdStep in device/vector_math.h.
-  void (*sgd_step)(const SgdArgs&, const SgdArrays&, int64_t n);
-  /// out = Σ factors[t]·(terms[t] + offset), added up in the order of t; out may be a term.
-  void (*combine)(const float* factors, const float* const* terms, int count, int64_t offset,
-                  float* out, int64_t n);
+  /// See SgdStep in device/vector_math.h; of the elements from `begin` to `end`.
+  void (*sgd_step)(const SgdArgs&, const SgdArrays&, int64_t begin, int64_t end);
+  /// out = Σ factors[t]·terms[t], added up in the order of t; out may be a term. Of the elements
+  /// from `begin` to `end`.
+  void (*combine)(const float* factors, const float* const* terms, int count, float* out,
+                  int64_t begin, int64_t end);
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
 };

@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <array>
-#include <type_traits>
 
 #include "core/error.h"
 #include "kernels/cpu/loops.h"
@@ -19,15 +18,12 @@ class CpuVectorMath : public VectorMath {
         static_cast<float>(step.lr),           static_cast<float>(step.momentum),
         static_cast<float>(step.weight_decay), static_cast<float>(step.gradient_scale),
         static_cast<float>(step.pull),         step.nesterov};
+    const SgdArrays arrays{
+        static_cast<const float*>(spans.weights), static_cast<const float*>(spans.gradient),
+        static_cast<float*>(spans.velocity), static_cast<const float*>(spans.central),
+        static_cast<float*>(spans.next)};
     parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
-      const auto from = [&](auto* span) {
-        using Float = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(span)>>,
-                                         const float, float>;
-        return span ? static_cast<Float*>(span) + begin : nullptr;
-      };
-      const SgdArrays arrays{from(spans.weights), from(spans.gradient), from(spans.velocity),
-                             from(spans.central), from(spans.next)};
-      loops().sgd_step(args, arrays, end - begin);
+      loops().sgd_step(args, arrays, begin, end);
     });
   }
 
@@ -43,8 +39,8 @@ class CpuVectorMath : public VectorMath {
       x[t] = static_cast<const float*>(terms[t]);
     }
     parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
-      loops().combine(f.data(), x.data(), static_cast<int>(terms.size()), begin,
-                      static_cast<float*>(out) + begin, end - begin);
+      loops().combine(f.data(), x.data(), static_cast<int>(terms.size()), static_cast<float*>(out),
+                      begin, end);
     });
   }
 

@@ -5,24 +5,24 @@
 namespace crossbow::simd::CROSSBOW_ISA {
 namespace {
 
-/// Calls `f(i, load, store)` for the pairs of 0 to n, then for what is left of one.
+/// Calls `f(i, load, store)` for the pairs from `begin` to `end`, then for what is left of one.
 template <typename F>
-void for_each_pair(int64_t n, F f) {
-  int64_t i = 0;
-  for (; i + kPair <= n; i += kPair) {
+void for_each_pair(int64_t begin, int64_t end, F f) {
+  int64_t i = begin;
+  for (; i + kPair <= end; i += kPair) {
     f(
         i, [](const float* p) { return load_pair(p); }, [](float* p, Pair x) { store_pair(p, x); });
   }
-  if (const int64_t left = n - i; left > 0) {
+  if (const int64_t left = end - i; left > 0) {
     f(
         i, [=](const float* p) { return load_part(p, left); },
         [=](float* p, Pair x) { store_part(p, x, left); });
   }
 }
 
-void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t n) {
+void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t begin, int64_t end) {
   const float scale = args.gradient_scale, decay = args.weight_decay, momentum = args.momentum;
-  for_each_pair(n, [&](int64_t i, auto load, auto store) {
+  for_each_pair(begin, end, [&](int64_t i, auto load, auto store) {
     const Pair weight = load(a.weights + i), gradient = load(a.gradient + i);
     Pair velocity{}, central = weight, result;
     if (a.velocity) velocity = load(a.velocity + i);
@@ -38,12 +38,12 @@ void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t n) {
   });
 }
 
-void combine(const float* factors, const float* const* terms, int count, int64_t offset, float* out,
-             int64_t n) {
-  for_each_pair(n, [&](int64_t i, auto load, auto store) {
+void combine(const float* factors, const float* const* terms, int count, float* out, int64_t begin,
+             int64_t end) {
+  for_each_pair(begin, end, [&](int64_t i, auto load, auto store) {
     Pair sum{};
     for (int t = 0; t < count; ++t) {
-      const Pair x = load(terms[t] + offset + i);
+      const Pair x = load(terms[t] + i);
       for (int h = 0; h < 2; ++h) sum.v[h] += factors[t] * x.v[h];
     }
     store(out + i, sum);
