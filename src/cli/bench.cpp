@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "train/benchmark.h"
 #include "train/config.h"
+#include "train/learner_search.h"
 #include "train/recipe.h"
 
 namespace crossbow::cli {
@@ -44,8 +45,9 @@ Json to_json(const BenchmarkResult& r) {
   j["model"] = o.model;
   j["device"] = o.device;
   j["batch"] = o.batch;
-  j["learners"] = *o.learners;
-  j["threads_per_learner"] = *o.threads_per_learner;
+  j["sync"] = o.sync;
+  j["learners"] = r.arrangement.learners;
+  j["threads_per_learner"] = r.arrangement.threads;
   j["precision"] = o.precision;
   j["images_per_second"] = r.images_per_second;
   j["step_ms"] = r.step_ms;
@@ -108,12 +110,12 @@ void print_bound(std::FILE* to, const BenchmarkResult& r) {
 
 void print_text(const BenchmarkResult& r) {
   const TrainOptions& o = r.options;
-  fmt::print("{}, batch {}, {}, {} of {} on {}\n", o.model, o.batch, o.precision,
-             count(*o.learners, "learner"), count(*o.threads_per_learner, "thread"), o.device);
+  fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision,
+             text_of(r.arrangement), o.device);
   fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
              grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
              grouped(std::llround(r.fastest_window)), r.step_ms);
-  if (*o.learners > 1) {
+  if (r.arrangement.learners > 1) {
     fmt::print(
         "  sync     {}: {:.2f} % of the time computing exchanges, {:.2f} % waiting for them\n",
         o.sync, 100 * r.sync_work, 100 * r.sync_wait);

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
@@ -52,11 +53,13 @@ int run(const Flags& flags) {
   const Checkpoint checkpoint = load(flags.run);
   TrainOptions trained = checkpoint.options;
   trained.threads_per_learner.reset();  // this machine's, unless a flag says otherwise
+  trained.learners.reset();
+  trained.sync = "none";
   const TrainOptions options =
       with_recipe(flags.options.apply(trained), find_model(trained.model).recipe);
   validate(options);
-  const auto threads = static_cast<int>(*options.threads_per_learner);
-  omp_set_num_threads(threads);
+  const Arrangement arrangement = candidates(options).front();
+  omp_set_num_threads(arrangement.threads);
 
   data::OpenOptions open;
   open.image_size = checkpoint.image[1];
@@ -66,10 +69,10 @@ int run(const Flags& flags) {
   Tuner tuner;
   tuner.preset(checkpoint.plan);
   const ModelSpec spec{checkpoint.image, checkpoint.classes, options.batch, {}};
-  CompiledModel model(build_model(options.model, spec), compile_options(options, &tuner));
+  CompiledModel model(build_model(options.model, spec), compile_options(options, arrangement, &tuner));
   const int64_t rows = evaluation_rows(options.batch);
   Evaluator::compile(model, dataset->test->size(), rows);
-  Workers workers(worker_count(options), threads);
+  Workers workers(plan_threads(1, physical_cores(), arrangement.threads));
   std::vector<Buffer> arenas;
   for (int w = 0; w < workers.count(); ++w) arenas.emplace_back(model.arena_bytes());
   Replica replica(*model.parameters(), /*with_gradients=*/false);

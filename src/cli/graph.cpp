@@ -5,6 +5,7 @@
 #include "graph/dot.h"
 #include "models/model.h"
 #include "passes/passes.h"
+#include "learner/memory.h"
 #include "plan/compiled_model.h"
 #include "train/config.h"
 #include "train/recipe.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   crossbow graph --model resnet-20
   crossbow graph --model lenet --training --batch 64
+  crossbow graph --model resnet-32 --learners 16     what 16 learners would cost
   crossbow graph --model lenet --dot | dot -Tsvg > lenet.svg
 )";
 
@@ -26,9 +28,13 @@ struct Flags {
 
 struct Memory {
   double parameters, optimiser, states, activations, activations_without_reuse;  // MiB
+  LearnerMemory learners;
+  double elsewhere;  // of a framework's process for each learner, MiB
 };
 
-Memory memory_of(const Program& program, const TrainOptions& options) {
+Memory memory_of(CompiledModel& model, const Graph& forward, const TrainOptions& options,
+                 const Arrangement& arrangement) {
+  const Program& program = *model.training(options.batch);
   const ParameterLayout& layout = *program.parameters();
   const auto flat = static_cast<double>(layout.parameter_elements) * size_of(layout.dtype);
   Memory m;
@@ -37,6 +43,9 @@ Memory memory_of(const Program& program, const TrainOptions& options) {
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
+  m.learners = crossbow::memory_of(model, sync_of(options, arrangement).get(),
+                                   engine_options(options, arrangement, {.rows = options.batch}));
+  m.elsewhere = framework_mb(forward, *options.momentum > 0);
   return m;
 }
 
@@ -62,7 +71,9 @@ Json to_json(const Graph& graph, const Memory& m) {
             {"optimiser", m.optimiser},
             {"states", m.states},
             {"activations", m.activations},
-            {"activations_without_reuse", m.activations_without_reuse}}}};
+            {"activations_without_reuse", m.activations_without_reuse},
+            {"learners", m.learners.total_mb()},
+            {"framework_processes", m.learners.learners * m.elsewhere}}}};
 }
 
 /// Sources are told with the node that reads them, as its parameters.
@@ -95,6 +106,13 @@ void print_memory(const Memory& m, const TrainOptions& o) {
   fmt::print(
       "  activations      {:10.2f}   ({:.2f} without reuse), gradients and scratch among them\n",
       m.activations, m.activations_without_reuse);
+  const LearnerMemory& l = m.learners;
+  fmt::print("\n{} in {}: {:.2f}, as replicas of {:.2f}, arenas of {:.2f}, a central model of {:.2f}\n",
+             count(l.learners, "learner"), count(l.workers, "arena"), l.total_mb(), l.replica,
+             l.arena, l.central);
+  fmt::print("as many processes of a framework that keeps all it computes: {:.2f}, and its own "
+             "libraries in each\n",
+             l.learners * m.elsewhere);
 }
 
 int run(const Flags& flags) {
@@ -110,8 +128,9 @@ int run(const Flags& flags) {
     fmt::print("{}", to_dot(shown));
     return 0;
   }
-  const auto program = Program::compile(training, compile_options(options, nullptr));
-  const Memory memory = memory_of(*program, options);
+  const Arrangement arrangement = candidates(options).front();
+  CompiledModel model(forward, compile_options(options, arrangement, nullptr));
+  const Memory memory = memory_of(model, forward, options, arrangement);
   if (flags.json) {
     print_json(to_json(shown, memory));
   } else {
@@ -126,8 +145,8 @@ int run(const Flags& flags) {
 Run add_graph(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("graph", "print a model's graph, shapes and memory plan");
   const auto flags = std::make_shared<Flags>();
-  flags->options.add(app, {"model", "data", "image-size", "device", "batch", "threads-per-learner",
-                           "precision", "momentum"});
+  flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners", "sync",
+                           "threads-per-learner", "precision", "momentum"});
   app.add_flag("--training", flags->training, "show the backward part too");
   app.add_flag("--dot", flags->dot, "print the graph for Graphviz");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

@@ -98,11 +98,9 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
     epochs_ = *o.epochs;
     samples_ = samples;
   }
-  const std::string who =
-      *o.learners == 1 ? "" : fmt::format("{} ({}) of ", count(*o.learners, "learner"), o.sync);
-  print_line(fmt::format("{} on {}: {} images, {}, batch {}, {}{} on {} in {}", o.model, *o.data,
-                         grouped(samples), count(*o.epochs, "epoch"), o.batch, who,
-                         count(*o.threads_per_learner, "thread"), o.device, o.precision));
+  print_line(fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
+                         grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
+                         o.precision));
 }
 
 void Reporter::epoch_done(const EpochRecord& r) {

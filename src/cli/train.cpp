@@ -13,6 +13,7 @@
 #include "sync/sync.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
+#include "train/learner_search.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
 #include "train/train.h"
@@ -81,8 +82,8 @@ Json to_json(const TrainResult& r) {
   j["device"] = o.device;
   j["sync"] = o.sync;
   j["batch"] = o.batch;
-  j["learners"] = *o.learners;
-  j["threads_per_learner"] = *o.threads_per_learner;
+  j["learners"] = r.arrangement.learners;
+  j["threads_per_learner"] = r.arrangement.threads;
   j["precision"] = o.precision;
   j["seed"] = o.seed;
   j["epochs"] = r.history.size();
@@ -119,6 +120,16 @@ void print_accuracy(std::FILE* out, const TrainResult& r) {
   }
 }
 
+void print_memory(std::FILE* out, const TrainResult& r) {
+  const LearnerMemory& m = r.memory;
+  fmt::print(out,
+             "  memory    {:.0f} MiB at most, of which {} in {} take {:.0f}; {} of a framework that "
+             "keeps all\n            it computes would hold {:.0f}, and its own libraries in each\n",
+             peak_memory_mb(), count(m.learners, "learner"), count(m.workers, "arena"),
+             m.total_mb(), m.learners == 1 ? "a process" : count(m.learners, "processe"),
+             m.learners * r.framework_mb);
+}
+
 void print_summary(std::FILE* out, const TrainResult& r) {
   const TrainOptions& o = r.options;
   fmt::print(out, "\n{} on {}{}\n", o.model, *o.data, r.interrupted ? ", interrupted" : "");
@@ -128,10 +139,9 @@ void print_summary(std::FILE* out, const TrainResult& r) {
              "{:.1f} s in all\n",
              grouped(std::llround(r.images_per_second)), r.train_seconds,
              100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9), r.seconds);
-  fmt::print(out, "  model     {}, trained by {} of {} at batch {} in {}\n",
-             count(r.parameters, "parameter"), count(*o.learners, "learner"),
-             count(*o.threads_per_learner, "thread"), o.batch, o.precision);
-  fmt::print(out, "  memory    {:.0f} MiB at most\n", peak_memory_mb());
+  fmt::print(out, "  model     {}, trained by {} at batch {} in {}\n",
+             count(r.parameters, "parameter"), text_of(r.arrangement), o.batch, o.precision);
+  print_memory(out, r);
   fmt::print(out, "  run       {}: checkpoint, metrics.jsonl, config.toml, plan.json\n", *o.out);
   if (!r.interrupted) fmt::print(out, "  next      crossbow eval {}\n", *o.out);
 }

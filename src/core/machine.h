@@ -1,11 +1,20 @@
 // What this process may use of the machine, and has used.
 #pragma once
 
+#include <vector>
+
 namespace crossbow {
 
-/// Physical cores that the process may run on, at least 1: respects its affinity mask and a
-/// container's CPU quota, and counts hyper-threads of a core once.
+/// One CPU (the operating system's number) of each physical core that the process may run on, so
+/// that hyper-threads of a core count once. Neighbours share caches and NUMA nodes. Not empty.
+const std::vector<int>& core_cpus();
+
+/// How many cores' worth of time the process may use, at least 1: the above, or fewer where a
+/// container's CPU quota is smaller.
 int physical_cores();
+
+/// Memory of the machine, or of the process's control group where that is less, in MiB.
+double memory_mb();
 
 /// Largest resident memory of the process so far, in MiB.
 double peak_memory_mb();

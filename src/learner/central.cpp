@@ -39,8 +39,8 @@ Central::Scratch::Scratch(const Central& central, int learners)
   input_.weights.resize(static_cast<size_t>(learners));
 }
 
-Central::Central(std::unique_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
-                 const VectorMath& math, double clip_norm)
+Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
+                 const VectorMath& math, double clip_norm, Place place)
     : sync_(std::move(sync)),
       traits_(sync_->traits()),
       math_(math),
@@ -48,15 +48,14 @@ Central::Central(std::unique_ptr<const SyncAlgorithm> sync, const ParameterLayou
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
       chunks_((elements_ + kChunk - 1) / kChunk),
-      phases_(clip_norm_ > 0 ? 2 : 1) {
+      place_(place),
+      phases_(1 + (clip_norm_ > 0) + (place_.comm != nullptr)) {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   z_[0] = Buffer(bytes);
   if (traits_.overlaps) z_[1] = Buffer(bytes);
   for (int i = 0; i < traits_.state_buffers; ++i) state_.emplace_back(bytes);
-  if (phases_ == 2) {
-    mean_ = Buffer(bytes);
-    squared_norm_.resize(static_cast<size_t>(chunks_));
-  }
+  if (phases_ > 1) mean_ = Buffer(bytes);
+  if (clip_norm_ > 0) squared_norm_.resize(static_cast<size_t>(chunks_));
 }
 
 std::vector<std::byte*> Central::state() const {
@@ -82,14 +81,16 @@ void Central::finish(int64_t iterations) {
   const int64_t done = exchanges_before(iterations);
   side_ += done;
   exchanges_ += done;
+  sums_ += done;
   since_ = (since_ + iterations) % period_;
 }
 
 bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   if (computed_.load(std::memory_order_acquire) < block * chunks_) return false;
+  if (reduces_before(block)) return place_.comm->complete(sums_ + block / phases_);
   if (block % phases_ > 0) return true;
   const int64_t iteration = iteration_of(block / phases_);
-  return scheduler.completed() >= (traits_.overlaps ? iteration : iteration + 1);
+  return scheduler.completed(place_.device) >= (traits_.overlaps ? iteration : iteration + 1);
 }
 
 bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch) {
@@ -103,13 +104,19 @@ bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch) {
       const Stopwatch watch(working_);
       compute(block, next % chunks_, scratch);
       const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
-      if (computed % chunks_ == 0) scheduler.notify();
+      if (computed % chunks_ > 0) continue;
+      if (reduces_before(computed / chunks_)) place_.comm->start_sum(mean_.data(), elements_);
+      scheduler.notify();
+    } else if (place_.comm && place_.comm->can_advance()) {
+      const Stopwatch watch(working_);
+      place_.comm->advance();
     } else {
       const Stopwatch watch(waiting_);
       alive = scheduler.wait([&] {
         const int64_t unclaimed = claimed_.load(std::memory_order_acquire);
         return computed_.load(std::memory_order_acquire) >= goal ||
-               (unclaimed < goal && ready(unclaimed / chunks_, scheduler));
+               (unclaimed < goal && ready(unclaimed / chunks_, scheduler)) ||
+               (place_.comm && place_.comm->can_advance());
       });
     }
   }
@@ -117,7 +124,7 @@ bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch) {
 }
 
 double Central::gradient_scale(int64_t exchange, Scratch& scratch) const {
-  if (phases_ == 1) return 1;
+  if (clip_norm_ == 0) return 1;
   if (scratch.scaled_exchange_ != exchanges_ + exchange) {
     double squared = 0;
     for (const double s : squared_norm_) squared += s;
@@ -129,7 +136,7 @@ double Central::gradient_scale(int64_t exchange, Scratch& scratch) const {
 
 void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
   const int64_t exchange = block / phases_;
-  const bool last_phase = block % phases_ == phases_ - 1;
+  const int64_t phase = block % phases_, last = phases_ - 1;
   const int64_t first = chunk * kChunk * element_bytes_;
   const int64_t n = std::min(kChunk, elements_ - chunk * kChunk);
   const auto at = [&](auto* span) {
@@ -146,14 +153,12 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
     s.weights_[j] = at(s.input_.weights[j]);
   }
   for (size_t i = 0; i < state_.size(); ++i) s.state_[i] = at(state_[i].data());
-  std::byte* const mean = phases_ == 2 ? at(mean_.data()) : s.mean_.data();
-  if (block % phases_ == 0) {
-    math_.combine(s.input_.factors, s.terms_, mean, n);
-    if (!last_phase) {
-      squared_norm_[static_cast<size_t>(chunk)] = math_.squared_norm(mean, n);
-      return;
-    }
+  std::byte* const mean = phases_ > 1 ? at(mean_.data()) : s.mean_.data();
+  if (phase == 0) math_.combine(s.input_.factors, s.terms_, mean, n);
+  if (clip_norm_ > 0 && phase == last - 1) {
+    squared_norm_[static_cast<size_t>(chunk)] = math_.squared_norm(mean, n);
   }
+  if (phase < last) return;
   sync_->apply({.math = math_,
                 .n = n,
                 .index = exchanges_ + exchange,

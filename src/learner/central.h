@@ -1,9 +1,10 @@
-// The central model z of some learners, and the exchanges that change it.
+// A device's copy of the central model z, and the exchanges that change it.
 #pragma once
 
 #include <functional>
 #include <vector>
 
+#include "comm/comm.h"
 #include "learner/scheduler.h"
 #include "plan/program.h"
 #include "sync/sync.h"
@@ -23,10 +24,19 @@ struct ExchangeInput {
 ///
 /// An exchange is cut into chunks, which those who wait for it compute: each takes the next chunk
 /// until none is left. The order of the sums does not depend on who computes them.
+///
+/// Several devices have a copy each and take part in every exchange: each sums up what its own
+/// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
 class Central {
  public:
+  /// Which device this is, and how it reaches the others; null if it is alone.
+  struct Place {
+    int device = 0;
+    Comm* comm = nullptr;
+  };
+
   /// Fills in what the exchange of the segment's iteration i needs; called by any worker, at times
-  /// when all learners have done what that exchange waits for. Each vector keeps its size.
+  /// when the device's learners have done what that exchange waits for. Each vector keeps its size.
   using Describe = std::function<void(int64_t iteration, ExchangeInput& input)>;
 
   /// A worker's own memory for computing chunks.
@@ -46,8 +56,8 @@ class Central {
   };
 
   /// `clip_norm`: of the mean gradient, for algorithms that average gradients; 0: no limit.
-  Central(std::unique_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
-          const VectorMath& math, double clip_norm);
+  Central(std::shared_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
+          const VectorMath& math, double clip_norm, Place place);
 
   const SyncAlgorithm& sync() const { return *sync_; }
   const SyncAlgorithm::Traits& traits() const { return traits_; }
@@ -83,23 +93,28 @@ class Central {
  private:
   int64_t chunks_of(int64_t exchanges) const { return exchanges * phases_ * chunks_; }
   bool ready(int64_t block, const Scheduler& scheduler) const;
+  bool reduces_before(int64_t block) const { return place_.comm && block % phases_ == 1; }
   void compute(int64_t block, int64_t chunk, Scratch& scratch);
   int64_t iteration_of(int64_t exchange) const { return (exchange + 1) * period_ - since_ - 1; }
   double gradient_scale(int64_t exchange, Scratch& scratch) const;
 
-  const std::unique_ptr<const SyncAlgorithm> sync_;
+  const std::shared_ptr<const SyncAlgorithm> sync_;
   const SyncAlgorithm::Traits traits_;
   const VectorMath& math_;
   const double clip_norm_;
   const int64_t elements_, element_bytes_, chunks_;
-  const int64_t phases_;  // of an exchange, all chunks of one before any of the next: with a limit
-                          // to the norm first the whole mean, then what is made of it
+  const Place place_;
+  // Of an exchange, all chunks of one before any of the next: the mean, which devices add up; its
+  // norm, where that has a limit; what is made of it. The one and the other share a phase where
+  // nothing lies between them.
+  const int64_t phases_;
   Buffer z_[2];
   int64_t side_ = 0;
   std::vector<Buffer> state_;
-  Buffer mean_;                       // with two phases
-  std::vector<double> squared_norm_;  // with two phases, by chunk
+  Buffer mean_;                       // where it outlives a phase
+  std::vector<double> squared_norm_;  // with a limit to it, by chunk
   int64_t exchanges_ = 0, since_ = 0, period_ = 1;
+  int64_t sums_ = 0;  // of the devices, before this segment
   Describe describe_;
 
   // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks

@@ -8,15 +8,8 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 
-std::unique_ptr<Central> make_central(std::unique_ptr<const SyncAlgorithm> sync,
-                                      const ParameterLayout& layout, const VectorMath& math,
-                                      double clip_norm) {
-  if (!sync) return nullptr;
-  return std::make_unique<Central>(std::move(sync), layout, math, clip_norm);
-}
-
 LearnerPlan plan_of(const EngineOptions& options, const Central* central) {
-  LearnerPlan plan{options.rows, options.last_rows, options.sgd};
+  LearnerPlan plan{options.batch, options.sgd};
   if (!central) return plan;
   if (central->traits().averages_gradients) plan.shared_weights = central->z(0);
   if (central->traits().overlaps) {
@@ -37,16 +30,37 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
     : options_(options),
       layout_(model.parameters()),
       math_(vector_math(model.options().device, layout_->dtype)),
-      central_(make_central(std::move(sync), *layout_, math_, options.sgd.clip_norm)),
+      sync_(std::move(sync)),
+      scheduler_(options.threads.devices, options.learners, options.threads.workers),
       snapshot_(*layout_, /*with_gradients=*/false),
-      scheduler_(options.learners, options.workers),
-      workers_(scheduler_.workers(), model.options().threads) {
-  for (int w = 0; w < workers_.count(); ++w) {
-    arenas_.emplace_back(model.arena_bytes());
-    if (central_) scratch_.emplace_back(*central_, options.learners);
+      workers_(options.threads) {
+  const int devices = options.threads.devices;
+  if (sync_ && devices > 1) {
+    comm_ = std::make_unique<LocalGroup>(devices, layout_->parameter_elements,
+                                         static_cast<int64_t>(size_of(layout_->dtype)), math_,
+                                         [this] { scheduler_.notify(); });
   }
-  const LearnerPlan plan = plan_of(options, central_.get());
-  for (int j = 0; j < options.learners; ++j) {
+  arenas_.resize(static_cast<size_t>(workers_.count()));
+  workers_.run([&](int w) { arenas_[static_cast<size_t>(w)] = Buffer(model.arena_bytes()); });
+  for (int d = 0; d < devices; ++d) {
+    workers_.run([&](int w) {
+      if (w == d * options.threads.workers) make_device(model, d);
+    });
+  }
+  for (int w = 0; sync_ && w < workers_.count(); ++w) {
+    scratch_.emplace_back(*central_of(device_of_worker(w)), options.learners);
+  }
+}
+
+void Engine::make_device(CompiledModel& model, int device) {
+  if (sync_) {
+    const Central::Place place{device, comm_ ? &comm_->rank(device) : nullptr};
+    centrals_.push_back(
+        std::make_unique<Central>(sync_, *layout_, math_, options_.sgd.clip_norm, place));
+  }
+  const LearnerPlan plan = plan_of(options_, central_of(device));
+  for (int n = 0; n < options_.learners; ++n) {
+    const int j = learners();
     std::vector<const Buffer*> arenas;
     for (int w = 0; w < workers_.count(); ++w) {
       arenas.push_back(scheduler_.may_run(w, j) ? &arenas_[static_cast<size_t>(w)] : nullptr);
@@ -63,9 +77,20 @@ void Engine::start_from(const Replica& model) {
     copy_bytes(learner->states(), model.states.data(), model.states.size());
     if (learner->momentum()) std::memset(learner->momentum(), 0, model.parameters.size());
   }
-  if (!central_) return;
-  for (int side : {0, 1}) {
-    copy_bytes(central_->z(side), model.parameters.data(), model.parameters.size());
+  for (const auto& central : centrals_) {
+    for (int side : {0, 1}) {
+      copy_bytes(central->z(side), model.parameters.data(), model.parameters.size());
+    }
+  }
+}
+
+void Engine::resume(int64_t exchanges, int64_t since_exchange) {
+  for (const auto& central : centrals_) {
+    central->restore(exchanges, since_exchange);
+    const auto from = centrals_[0]->state(), to = central->state();
+    for (size_t i = 0; central != centrals_[0] && i < to.size(); ++i) {
+      copy_bytes(to[i], from[i], snapshot_.parameters.size());
+    }
   }
 }
 
@@ -77,26 +102,27 @@ std::vector<EngineBuffer> Engine::buffers() const {
   };
   for (size_t j = 0; j < learners_.size(); ++j) {
     const Learner& learner = *learners_[j];
-    const bool own = central_ && !central_->traits().averages_gradients;
+    const bool own = sync_ && !sync_->traits().averages_gradients;
     if (own) add(Kind::weights, j, learner.weights(side()));
     add(Kind::momentum, j, learner.momentum());
     if (learners_.size() > 1) add(Kind::states, j, learner.states());
   }
-  if (central_) {
-    const std::vector<std::byte*> state = central_->state();
+  if (sync_) {
+    const std::vector<std::byte*> state = central()->state();
     for (size_t i = 0; i < state.size(); ++i) add(Kind::central, i, state[i]);
   }
   return all;
 }
 
 void Engine::restart() {
-  for (const auto& learner : learners_) {
-    copy_bytes(learner->weights(side()), central_->z(side()), snapshot_.parameters.size());
+  for (int j = 0; j < learners(); ++j) {
+    const Central& central = *central_of(j / options_.learners);
+    copy_bytes(learner(j).weights(side()), central.z(side()), snapshot_.parameters.size());
   }
 }
 
 const Replica& Engine::snapshot() {
-  const std::byte* weights = central_ ? central_->z(side()) : learners_[0]->weights(0);
+  const std::byte* weights = sync_ ? central()->z(side()) : learners_[0]->weights(0);
   copy_bytes(snapshot_.parameters.data(), weights, snapshot_.parameters.size());
   const std::vector<double> shares(learners_.size(), 1 / static_cast<double>(learners_.size()));
   std::vector<const void*> states;
@@ -111,11 +137,12 @@ const Replica& Engine::snapshot() {
 
 int64_t Engine::run(const Segment& segment) {
   segment_ = segment;
-  const int64_t k = options_.learners;
+  const int64_t k = learners();
   scheduler_.start((segment.batches + k - 1) / k, segment.stop);
-  if (central_) {
-    central_->start(segment.after_first_drop,
-                    [this](int64_t i, ExchangeInput& input) { describe(i, input); });
+  for (int d = 0; sync_ && d < options_.threads.devices; ++d) {
+    central_of(d)->start(segment.after_first_drop, [this, d](int64_t i, ExchangeInput& input) {
+      describe(d, i, input);
+    });
   }
   const auto batches_done = [&] { return std::min(scheduler_.completed() * k, segment.batches); };
   workers_.start([this](int worker) { work(worker); });
@@ -128,7 +155,7 @@ int64_t Engine::run(const Segment& segment) {
     }
   }
   scheduler_.check();
-  if (central_) central_->finish(scheduler_.begun());
+  for (const auto& central : centrals_) central->finish(scheduler_.begun());
   return batches_done();
 }
 
@@ -138,9 +165,9 @@ void Engine::work(int worker) {
       if (!step(worker, *task)) return;
       scheduler_.finish(*task);
     }
-    if (central_) {
-      central_->complete(central_->exchanges_before(scheduler_.begun()), scheduler_,
-                         scratch_[static_cast<size_t>(worker)]);
+    if (Central* central = central_of(device_of_worker(worker))) {
+      central->complete(central->exchanges_before(scheduler_.begun()), scheduler_,
+                        scratch_[static_cast<size_t>(worker)]);
     }
   } catch (...) {
     scheduler_.fail(std::current_exception());
@@ -149,21 +176,22 @@ void Engine::work(int worker) {
 
 int64_t Engine::rows_of(int64_t batch) const {
   if (batch >= segment_.first_batch + segment_.batches) return 0;
-  const bool last = batch == segment_.epoch_batches - 1 && options_.last_rows > 0;
-  return last ? options_.last_rows : options_.rows;
+  const bool last = batch == segment_.epoch_batches - 1 && options_.batch.last_rows > 0;
+  return last ? options_.batch.last_rows : options_.batch.rows;
 }
 
 bool Engine::step(int worker, const Scheduler::Task& task) {
   const auto [j, i] = task;
   Learner& learner = *learners_[static_cast<size_t>(j)];
-  const bool overlaps = central_ && central_->traits().overlaps;
-  const bool exchange = central_ && central_->exchanges_at(i);
-  const int64_t before = central_ ? central_->exchanges_before(i) : 0;
+  Central* const central = central_of(device_of_worker(worker));
+  const bool overlaps = central && central->traits().overlaps;
+  const bool exchange = central && central->exchanges_at(i);
+  const int64_t before = central ? central->exchanges_before(i) : 0;
   bool alive = true;
   const auto wait_for_exchanges = [&] {
-    alive = central_->complete(before, scheduler_, scratch_[static_cast<size_t>(worker)]);
+    alive = central->complete(before, scheduler_, scratch_[static_cast<size_t>(worker)]);
   };
-  if (central_ && !overlaps) wait_for_exchanges();
+  if (central && !overlaps) wait_for_exchanges();
   if (!alive) return false;
 
   const auto before_update = [&] {
@@ -171,8 +199,8 @@ bool Engine::step(int worker, const Scheduler::Task& task) {
     return alive;
   };
   Learner::Route route;
-  if (overlaps) route = {central_->side(before), central_->side(before + (exchange ? 1 : 0))};
-  const double pull = overlaps && exchange ? central_->sync().pull() : 0;
+  if (overlaps) route = {central->side(before), central->side(before + (exchange ? 1 : 0))};
+  const double pull = overlaps && exchange ? central->sync().pull() : 0;
   const int64_t index = batch_of(i, j);
   if (rows_of(index) == 0) {
     if (before_update()) learner.idle_step(pull, route);
@@ -183,7 +211,7 @@ bool Engine::step(int worker, const Scheduler::Task& task) {
   step.inputs = {batch.images, batch.labels};
   step.seed = options_.seed;
   step.epoch = static_cast<uint32_t>(segment_.epoch);
-  step.first_sample = static_cast<uint64_t>(index * options_.rows);
+  step.first_sample = static_cast<uint64_t>(index * options_.batch.rows);
   const double rate = segment_.rate(batch_of(i, 0));
   segment_.losses[static_cast<size_t>(index - segment_.first_batch)] =
       learner.step(worker, step, batch.rows, rate, pull, route, before_update);
@@ -191,20 +219,22 @@ bool Engine::step(int worker, const Scheduler::Task& task) {
   return alive;
 }
 
-void Engine::describe(int64_t iteration, ExchangeInput& input) const {
-  const bool gradients = central_->traits().averages_gradients;
-  const int side = central_->side(central_->exchanges_before(iteration));
+void Engine::describe(int device, int64_t iteration, ExchangeInput& input) const {
+  const bool gradients = sync_->traits().averages_gradients;
+  const Central& central = *central_of(device);
+  const int side = central.side(central.exchanges_before(iteration));
   int64_t all_rows = 0;
-  for (int j = 0; j < options_.learners; ++j) all_rows += rows_of(batch_of(iteration, j));
+  for (int j = 0; j < learners(); ++j) all_rows += rows_of(batch_of(iteration, j));
   input.lr = segment_.rate(batch_of(iteration, 0));
-  for (int j = 0; j < options_.learners; ++j) {
+  for (int n = 0; n < options_.learners; ++n) {
+    const int j = device * options_.learners + n;
     const Learner& learner = *learners_[static_cast<size_t>(j)];
-    const auto at = static_cast<size_t>(j);
+    const auto at = static_cast<size_t>(n);
     input.terms[at] = gradients ? learner.gradients() : learner.weights(side);
     input.weights[at] = learner.weights(side);
     input.factors[at] = gradients ? static_cast<double>(rows_of(batch_of(iteration, j))) /
                                         static_cast<double>(all_rows)
-                                  : 1.0 / options_.learners;
+                                  : 1.0 / learners();
   }
 }
 

@@ -1,4 +1,4 @@
-// Trains the learners of one device: who has which batch, who runs where, when they agree.
+// Trains a machine's learners: who has which batch, who runs where, when they agree.
 #pragma once
 
 #include <functional>
@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/local.h"
 #include "data/batch_source.h"
 #include "learner/central.h"
 #include "learner/learner.h"
@@ -14,16 +15,15 @@
 namespace crossbow {
 
 struct EngineOptions {
-  int learners = 1;
-  int workers = 1;   // threads, or teams of CompileOptions::threads; at most as many as learners
-  int64_t rows = 0;  // of a batch
-  int64_t last_rows = 0;  // of an epoch's last batch; 0 if it is whole
+  int learners = 1;    // of each device
+  ThreadPlan threads;  // as many a worker as CompileOptions::threads
+  BatchShape batch;
   Sgd sgd;
   uint64_t seed = 0;  // of what layers draw
 };
 
-/// Consecutive batches of an epoch, between which nothing but the rate changes. With k learners,
-/// learner j has the batches first + j, first + k + j, …: those of iterations 0, 1, ….
+/// Consecutive batches of an epoch, between which nothing but the rate changes. With k learners
+/// in all, those of a device in a row, learner j has the batches first + j, first + k + j, …: those of iterations 0, 1, ….
 struct Segment {
   data::BatchSource* source = nullptr;
   int64_t epoch = 0;
@@ -66,6 +66,9 @@ class Engine {
 
   /// What a run needs, beside snapshot(), to go on bit for bit; valid until the next segment.
   std::vector<EngineBuffer> buffers() const;
+  /// To be called when start_from and what was written to buffers() have brought a run back, after
+  /// Central::exchanges() and since_exchange() of then.
+  void resume(int64_t exchanges, int64_t since_exchange);
 
   /// Every learner goes on from the central model.
   void restart();
@@ -75,12 +78,13 @@ class Engine {
   const Replica& snapshot();
   const Replica& model() const { return snapshot_; }
 
-  int learners() const { return options_.learners; }
+  /// Of all devices.
+  int learners() const { return static_cast<int>(learners_.size()); }
   Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
-  /// Null for one learner on its own.
-  Central* central() { return central_ ? central_.get() : nullptr; }
+  /// The first device's, which all others equal; null for one learner on its own.
+  const Central* central() const { return centrals_.empty() ? nullptr : centrals_[0].get(); }
   /// The side of the learners' weights that is valid between segments.
-  int side() const { return central_ ? central_->side() : 0; }
+  int side() const { return central() ? central()->side() : 0; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
   std::span<const Buffer> arenas() const { return arenas_; }
@@ -88,20 +92,28 @@ class Engine {
  private:
   void work(int worker);
   bool step(int worker, const Scheduler::Task& task);
-  void describe(int64_t iteration, ExchangeInput& input) const;
+  void describe(int device, int64_t iteration, ExchangeInput& input) const;
   int64_t batch_of(int64_t iteration, int learner) const {
-    return segment_.first_batch + iteration * options_.learners + learner;
+    return segment_.first_batch + iteration * learners() + learner;
   }
+  int device_of_worker(int worker) const { return worker / options_.threads.workers; }
+  /// Null for one learner on its own.
+  Central* central_of(int device) const {
+    return centrals_.empty() ? nullptr : centrals_[static_cast<size_t>(device)].get();
+  }
+  void make_device(CompiledModel& model, int device);
   int64_t rows_of(int64_t batch) const;
 
   const EngineOptions options_;
   const std::shared_ptr<const ParameterLayout> layout_;
   const VectorMath& math_;
-  const std::unique_ptr<Central> central_;
-  std::vector<Buffer> arenas_;
+  const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
+  Scheduler scheduler_;
+  std::unique_ptr<LocalGroup> comm_;                // of several devices
+  std::vector<std::unique_ptr<Central>> centrals_;  // by device
+  std::vector<Buffer> arenas_;                      // by worker
   std::vector<std::unique_ptr<Learner>> learners_;
   Replica snapshot_;
-  Scheduler scheduler_;
   std::vector<Central::Scratch> scratch_;  // by worker
   Segment segment_;
   Workers workers_;  // last: its threads use all of the above

@@ -11,9 +11,22 @@
 
 namespace crossbow {
 
-/// How the learners of a run work; the same for all of them.
+/// The batches that learners get, and the parts in which a step takes one: with more than one, it
+/// adds up their gradients, each weighted by its rows, and then updates once.
+struct BatchShape {
+  int64_t rows = 0;            // of a whole batch
+  int64_t last_rows = 0;       // of an epoch's last one; 0 if it is whole
+  int64_t splits = 1;          // parts of a whole batch
+  int64_t image_elements = 0;  // of one row; to step through a batch, so only with splits
+
+  int64_t part_rows() const { return (rows + splits - 1) / splits; }
+  /// Rows of the programs that training needs: of a part, and of what may be left for a last one.
+  std::vector<int64_t> program_rows() const;
+};
+
+/// How the learners of a device work; the same for all of them.
 struct LearnerPlan {
-  int64_t rows = 0, last_rows = 0;  // of a whole batch; of an epoch's last one, 0 if it is whole
+  BatchShape batch;
   Sgd sgd;
   /// Shared weights: the step leaves its gradient, and somebody else updates the weights.
   std::byte* shared_weights = nullptr;
@@ -46,15 +59,20 @@ class Learner {
   template <typename F>
   float step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
              F before_update) {
-    const Bound& bound = *bound_[index(worker, route, rows != plan_.rows)];
     step.sgd = sgd_step(plan_.sgd, lr);
     step.sgd.pull = pull;
+    if (plan_.batch.splits > 1) {
+      const float loss = add_up_parts(worker, step, rows, route);
+      if (before_update() && updates_afterwards()) update(step.sgd, route);
+      return loss;
+    }
+    const Bound& bound = bound_for(worker, route, rows);
     if (bound.execution.run(step, before_update) && updates_afterwards()) update(step.sgd, route);
     return *bound.loss;
   }
   /// A step without a batch: the pull alone.
   void idle_step(double pull, Route route);
-  /// As step, of whole rows, adding each op's seconds to `seconds`, which has one element more than
+  /// As step, of a whole batch in one part, adding each op's seconds to `seconds`, which has one element more than
   /// the program has ops: that of an update after them all.
   void timed_step(int worker, Step step, double lr, double pull, Route route,
                   std::span<double> seconds);
@@ -74,18 +92,27 @@ class Learner {
     const float* loss;
   };
 
-  /// Where clipping needs the whole gradient first.
+  /// Where clipping, or a batch in parts, needs the whole gradient first.
   bool updates_afterwards() const { return !programs_update_ && !plan_.shared_weights; }
   void update(SgdStep step, Route route);
-  static size_t index(int worker, Route route, bool last) {
-    return static_cast<size_t>(((worker * 2 + route.from) * 2 + route.to) * 2 + (last ? 1 : 0));
+  /// Leaves the batch's gradient in gradients(), and returns its loss.
+  float add_up_parts(int worker, Step step, int64_t rows, Route route);
+  size_t index(int worker, Route route, size_t program) const {
+    return static_cast<size_t>((worker * 2 + route.from) * 2 + route.to) * program_rows_.size() +
+           program;
+  }
+  const Bound& bound_for(int worker, Route route, int64_t rows) const {
+    size_t program = 0;
+    while (program_rows_[program] != rows) ++program;  // of at most three
+    return *bound_[index(worker, route, program)];
   }
 
   const LearnerPlan plan_;
   const VectorMath& math_;
   const int64_t elements_;
   const bool programs_update_;
-  Buffer weights_[2], momentum_, gradients_, states_;
+  const std::vector<int64_t> program_rows_;
+  Buffer weights_[2], momentum_, gradients_, part_gradients_, states_;
   std::vector<std::unique_ptr<const Bound>> bound_;  // by index()
 };
 

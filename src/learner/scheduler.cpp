@@ -4,15 +4,16 @@
 
 namespace crossbow {
 
-Scheduler::Scheduler(int learners, int workers)
-    : learners_(learners),
-      workers_(std::min(workers, learners)),
-      states_(std::make_unique<State[]>(static_cast<size_t>(learners))) {}
+Scheduler::Scheduler(int devices, int learners, int workers)
+    : devices_(devices),
+      learners_(learners),
+      workers_(workers),
+      states_(std::make_unique<State[]>(static_cast<size_t>(devices * learners))) {}
 
 void Scheduler::start(int64_t iterations, std::function<bool()> stop) {
   iterations_ = iterations;
   stop_ = std::move(stop);
-  for (int j = 0; j < learners_; ++j) {
+  for (int j = 0; j < devices_ * learners_; ++j) {
     states_[j].done = 0;
     states_[j].busy = false;
   }
@@ -34,9 +35,10 @@ bool Scheduler::begin(int64_t iteration) {
 int Scheduler::pick(int worker) const {
   int best = -1;
   int64_t least = 0;
+  const int first = worker / workers_ * learners_;
   for (int n = 0; n < learners_; ++n) {
     // Workers start apart, so that they seldom want the same one.
-    const int j = (worker + n) % learners_;
+    const int j = first + (worker % workers_ + n) % learners_;
     if (!may_run(worker, j) || states_[j].busy.load(std::memory_order_acquire)) continue;
     const int64_t done = this->done(j);
     if (best < 0 || done < least) {
@@ -75,9 +77,9 @@ void Scheduler::finish(const Task& task) {
   notify();
 }
 
-int64_t Scheduler::completed() const {
-  int64_t least = done(0);
-  for (int j = 1; j < learners_; ++j) least = std::min(least, done(j));
+int64_t Scheduler::completed(int first_learner, int count) const {
+  int64_t least = done(first_learner);
+  for (int j = 1; j < count; ++j) least = std::min(least, done(first_learner + j));
   return least;
 }
 

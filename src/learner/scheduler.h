@@ -1,5 +1,5 @@
-// Which worker runs which learner's step when. k learners share W ≤ k workers; every learner does
-// the iterations of a segment in order, and waits for others only where it must.
+// Which worker runs which learner's step when. On each device k learners share W ≤ k workers; every
+// learner does the iterations of a segment in order, and waits for others only where it must.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@ namespace crossbow {
 /// Lock-free but for failing. Between two segments one thread owns it; during a segment each worker
 /// calls claim and finish in turn, and any of them wait.
 ///
-/// Claims take the free learner that is furthest behind. So the workers never all wait for a
-/// learner that nobody runs: whoever last finished a step of one that is furthest behind runs such
-/// a one next, and that one's step waits for none of a later iteration.
+/// Claims take the device's free learner that is furthest behind. So its workers never all wait for
+/// one that nobody runs: whoever last finished a step of one that is furthest behind runs such a
+/// one next, and that one's step waits for none of a later iteration.
 class Scheduler {
  public:
   struct Task {
@@ -25,12 +25,13 @@ class Scheduler {
     int64_t iteration;
   };
 
-  Scheduler(int learners, int workers);
+  /// Of each device; learners and workers of a device are numbered in a row.
+  Scheduler(int devices, int learners, int workers);
 
-  int learners() const { return learners_; }
-  int workers() const { return workers_; }
-  /// With as many workers as learners each runs its own only.
-  bool may_run(int worker, int learner) const { return learners_ != workers_ || worker == learner; }
+  /// Workers run their device's learners; where there are as many of both, each one of its own.
+  bool may_run(int worker, int learner) const {
+    return learners_ == workers_ ? worker == learner : worker / workers_ == learner / learners_;
+  }
 
   /// Begins a segment of that many iterations, counted from 0. `stop` is asked before each
   /// iteration that no learner has begun yet; once it says yes none is begun any more.
@@ -42,8 +43,9 @@ class Scheduler {
 
   /// Steps that the learner has finished in this segment. What it wrote in them may be read.
   int64_t done(int learner) const { return states_[learner].done.load(std::memory_order_acquire); }
-  /// Iterations that all learners have finished.
-  int64_t completed() const;
+  /// Iterations that all learners have finished, and all of one device.
+  int64_t completed() const { return completed(0, devices_ * learners_); }
+  int64_t completed(int device) const { return completed(device * learners_, learners_); }
   /// Iterations that have been begun: where the segment ends, once every worker has run out of
   /// tasks.
   int64_t begun() const { return begun_.load(std::memory_order_acquire) & ~kEnded; }
@@ -77,8 +79,9 @@ class Scheduler {
   bool begin(int64_t iteration);
   /// The free learner that is furthest behind, of those that this worker may run; −1: none.
   int pick(int worker) const;
+  int64_t completed(int first_learner, int count) const;
 
-  const int learners_, workers_;
+  const int devices_, learners_, workers_;  // the latter of a device
   const std::unique_ptr<State[]> states_;
   int64_t iterations_ = 0;
   std::function<bool()> stop_;

@@ -1,17 +1,31 @@
 #include "learner/workers.h"
 
 #include <omp.h>
+#include <sched.h>
 
 #include <utility>
 
 namespace crossbow {
+namespace {
 
-Workers::Workers(int count, int threads_per_worker) {
+/// The calling thread, and the team that it will make. Failing to is no error: it costs time only.
+void stay_on(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+}  // namespace
+
+Workers::Workers(const ThreadPlan& plan) {
   // With more OpenMP threads about than CPUs, libgomp puts those that wait to sleep at once, and a
   // team takes several times as long to meet: so the maker's own team, idle from now on, must end.
   omp_pause_resource_all(omp_pause_soft);
-  for (int w = 0; w < count; ++w) {
-    threads_.emplace_back([this, w, threads_per_worker] { work(w, threads_per_worker); });
+  for (int w = 0; w < plan.all_workers(); ++w) {
+    const auto cpus = plan.cpus.empty() ? std::vector<int>() : plan.cpus[static_cast<size_t>(w)];
+    threads_.emplace_back([this, w, cpus, threads = plan.threads] { work(w, cpus, threads); });
   }
 }
 
@@ -47,7 +61,8 @@ void Workers::run(std::function<void(int)> job) {
   }
 }
 
-void Workers::work(int worker, int threads) {
+void Workers::work(int worker, const std::vector<int>& cpus, int threads) {
+  stay_on(cpus);
   omp_set_num_threads(threads);
   std::unique_lock lock(mutex_);
   for (int64_t round = 1;; ++round) {

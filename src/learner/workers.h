@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "learner/thread_plan.h"
+
 namespace crossbow {
 
 /// Used by one thread, which made it.
 class Workers {
  public:
-  Workers(int count, int threads_per_worker);
+  explicit Workers(const ThreadPlan& plan);
   /// Waits for what is running.
   ~Workers();
   Workers(const Workers&) = delete;
@@ -30,7 +32,7 @@ class Workers {
   void run(std::function<void(int)> job);
 
  private:
-  void work(int worker, int threads);
+  void work(int worker, const std::vector<int>& cpus, int threads);
 
   std::mutex mutex_;  // guards all below
   std::condition_variable started_, ended_;

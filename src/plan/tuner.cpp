@@ -79,6 +79,20 @@ size_t Tuner::choose(const std::string& key, std::span<const std::string> candid
   return best;
 }
 
+std::optional<std::string> Tuner::recall(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = known_.find(key);
+  if (known == known_.end()) return {};
+  used_[key] = known->second;
+  return known->second;
+}
+
+void Tuner::remember(const std::string& key, const std::string& choice) {
+  const std::scoped_lock lock(mutex_);
+  known_[key] = used_[key] = choice;
+  changed_ = true;
+}
+
 Tuner::Choices Tuner::choices() const {
   const std::scoped_lock lock(mutex_);
   return used_;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "kernels/kernel.h"
@@ -27,6 +28,10 @@ class Tuner : public AlgorithmChooser {
 
   size_t choose(const std::string& key, std::span<const std::string> candidates,
                 const std::function<double(size_t)>& measure) override;
+
+  /// A choice that others make between what only they can measure; nothing if it is not known.
+  std::optional<std::string> recall(const std::string& key);
+  void remember(const std::string& key, const std::string& choice);
 
   /// What was asked for since this object was made: goes into a run's record.
   Choices choices() const;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "learner/auto_tuner.h"
 #include "plan/bound.h"
 #include "plan/compiled_model.h"
 #include "train/options.h"
@@ -19,6 +20,7 @@ struct BenchmarkResult {
   };
 
   TrainOptions options;                           // resolved
+  Arrangement arrangement;                        // given, or the fastest of the candidates
   double images_per_second = 0;                   // the median of some windows
   double slowest_window = 0, fastest_window = 0;  // images/s
   double step_ms = 0;                             // of one learner, others beside it

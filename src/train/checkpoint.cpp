@@ -1,5 +1,6 @@
 #include "train/checkpoint.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "core/error.h"
@@ -96,6 +97,12 @@ void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
   for (const EngineBuffer& b : buffers) {
     store_slots(slots_of(layout, b.kind), b.data, role_of(b.kind), b.index, checkpoint);
   }
+}
+
+bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {
+  return std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(), [&](const auto& t) {
+    return t.role == role_of(buffer.kind) && t.index == buffer.index;
+  });
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {

@@ -52,6 +52,8 @@ void store(const ParameterLayout& layout, const Replica& model, Checkpoint& chec
 /// Adds what a run needs beside them to go on.
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint);
+/// Whether the checkpoint has what that buffer needs.
+bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer);
 /// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model);
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,

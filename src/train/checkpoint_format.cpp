@@ -19,7 +19,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::string_view kMagic = "CROSSBOW";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kPrologue = 16;  // magic, version, header length
 constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
                                                     "momentum",  "learner_state", "central"};

@@ -20,17 +20,21 @@ struct TrainOptions {
   std::optional<bool> mirror;       // flip half of the training images
 
   // Who computes it.
-  std::string device = "cpu";       // cpu, or ref: the slow, plain reference
-  int64_t batch = 16;               // images a step
-  std::optional<int64_t> learners;  // auto: one a physical core if they synchronise, else 1
-  std::optional<int64_t> threads_per_learner;  // auto: the physical cores shared out
-  std::string sync = "none";                   // how several learners agree, see sync/sync.h
+  /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; or ref, the
+  /// slow, plain reference.
+  std::string device = "cpu";
+  int64_t batch = 16;               // images a step and learner
+  int64_t splits = 1;               // parts in which a learner takes a batch, to need less memory
+  std::optional<int64_t> learners;  // of each device; auto: as many as train the most images/s
+  std::optional<int64_t> threads_per_learner;  // auto: the device's cores shared out
+  std::string sync = "sma";                    // how several learners agree, see sync/sync.h
   std::optional<int64_t> sync_period;          // steps between exchanges; auto: the algorithm's own
   std::optional<double> alpha;                 // of an exchange; auto: the algorithm's own
   std::optional<double> central_momentum;      // of the central model; auto: the algorithm's own
   std::string precision = "f32";               // f32, or bf16: weights and statistics stay f32
   uint64_t seed = 1;
-  bool deterministic = false;  // no timed choice of kernels: the same bits on a fresh machine too
+  bool deterministic = false;  // no timed choice: the same bits on a fresh machine too
+  bool retune = false;         // look for the best number of learners again, and keep looking
 
   // For how long.
   std::optional<int64_t> epochs;

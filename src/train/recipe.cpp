@@ -1,8 +1,5 @@
 #include "train/recipe.h"
 
-#include <algorithm>
-
-#include "core/machine.h"
 #include "data/dataset.h"
 #include "train/schedule.h"
 
@@ -20,9 +17,6 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill(o.data, recipe.data.empty() ? "digits" : recipe.data);
   fill(o.pad, recipe.pad);
   fill(o.mirror, recipe.mirror);
-  fill(o.learners, o.sync == "none" ? 1 : physical_cores());
-  fill(o.threads_per_learner,
-       std::max<int64_t>(1, physical_cores() / std::max<int64_t>(1, *o.learners)));
   fill(o.epochs, recipe.epochs);
   fill(o.lr, recipe.lr);
   fill(o.lr_schedule, recipe.lr_schedule);

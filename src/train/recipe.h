@@ -6,9 +6,9 @@
 
 namespace crossbow {
 
-/// The options with everything set that has a default: the recipe's values, learners and threads
-/// for the machine's cores. Only target_accuracy, clip_norm, out and resume stay unset if they
-/// were, and the milestones and gamma of a schedule that has none. Idempotent.
+/// The options with everything set that the recipe knows. Unset stay learners and threads, what the
+/// sync algorithm decides, target_accuracy, clip_norm, out and resume, and the milestones and gamma
+/// of a schedule that has none. Idempotent.
 TrainOptions with_recipe(TrainOptions options, const Recipe& recipe);
 
 /// The shapes that the options' model is built for: those of their data set if they name one,

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
+
+#include "learner/auto_tuner.h"
 
 namespace crossbow {
 
@@ -13,12 +16,23 @@ struct EpochRecord {
   double train_loss = 0;  // mean over the epoch's samples, each before its update
   std::optional<double> test_loss, test_accuracy;  // unset where the epoch was not evaluated
   double seconds = 0, images_per_second = 0;
-  int64_t learners = 1;
+  int64_t learners = 1;  // of each device, at the epoch's end
+};
+
+/// From a place between two steps on, so many learners train on each device.
+struct LearnerChange {
+  int64_t epoch = 0, batch = 0;  // to do next, from 0
+  Arrangement arrangement;
+  bool settled = false;  // on that, for good
+
+  std::pair<int64_t, int64_t> place() const { return {epoch, batch}; }
 };
 
 /// Between two steps. `batch` may be the number of batches: then evaluation is yet to come.
 struct Position {
   int64_t epoch = 0, batch = 0;  // to do next, from 0
+  Arrangement arrangement;       // of the learners
+  bool settled = false;          // on that, for good
   int64_t step = 0;              // done by each learner, in the whole run
   int64_t exchanges = 0;         // of the central model, in the whole run
   int64_t since_exchange = 0;    // steps

@@ -13,6 +13,16 @@ std::optional<double> optional_number(const json& value) {
   return value.get<double>();
 }
 
+json to_json(const Arrangement& a) {
+  return {{"learners", a.learners}, {"threads_per_learner", a.threads}};
+}
+
+Arrangement arrangement_from_json(const json& value) {
+  const Arrangement a{value.at("learners").get<int>(), value.at("threads_per_learner").get<int>()};
+  if (a.learners < 1 || a.threads < 1) fail("{} learners of {} threads", a.learners, a.threads);
+  return a;
+}
+
 EpochRecord record_from_json(const json& value) {
   EpochRecord r;
   r.epoch = value.at("epoch").get<int64_t>();
@@ -47,9 +57,24 @@ json to_json(const std::vector<EpochRecord>& history) {
   return list;
 }
 
+json to_json(const LearnerChange& change) {
+  json j = to_json(change.arrangement);
+  j["epoch"] = change.epoch;
+  j["batch"] = change.batch;
+  j["settled"] = change.settled;
+  return j;
+}
+
+LearnerChange change_from_json(const json& value) {
+  return {value.at("epoch").get<int64_t>(), value.at("batch").get<int64_t>(),
+          arrangement_from_json(value), value.at("settled").get<bool>()};
+}
+
 json to_json(const Position& p) {
   return {{"epoch", p.epoch},
           {"batch", p.batch},
+          {"arrangement", to_json(p.arrangement)},
+          {"settled", p.settled},
           {"step", p.step},
           {"exchanges", p.exchanges},
           {"since_exchange", p.since_exchange},
@@ -70,6 +95,8 @@ Position position_from_json(const json& value) {
   Position p;
   p.epoch = value.at("epoch").get<int64_t>();
   p.batch = value.at("batch").get<int64_t>();
+  p.arrangement = arrangement_from_json(value.at("arrangement"));
+  p.settled = value.at("settled").get<bool>();
   p.step = value.at("step").get<int64_t>();
   p.exchanges = value.at("exchanges").get<int64_t>();
   p.since_exchange = value.at("since_exchange").get<int64_t>();

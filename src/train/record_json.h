@@ -11,10 +11,12 @@ namespace crossbow {
 nlohmann::json to_json(const std::optional<double>& value);
 nlohmann::json to_json(const EpochRecord& record);
 nlohmann::json to_json(const std::vector<EpochRecord>& history);
+nlohmann::json to_json(const LearnerChange& change);
 nlohmann::json to_json(const Position& position);
 
-// The reverse; both throw nlohmann::json::exception or Error for what to_json has not made.
+// The reverse; all throw nlohmann::json::exception or Error for what to_json has not made.
 std::vector<EpochRecord> history_from_json(const nlohmann::json& value);
+LearnerChange change_from_json(const nlohmann::json& value);
 Position position_from_json(const nlohmann::json& value);
 
 }  // namespace crossbow

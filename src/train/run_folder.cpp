@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -30,6 +31,20 @@ Descriptor lock(const fs::path& path) {
        path.string());
 }
 
+/// The changes of learners that a log tells after its first bytes.
+std::vector<LearnerChange> changes_after(const fs::path& metrics, int64_t bytes) {
+  std::vector<LearnerChange> changes;
+  std::ifstream file(metrics);
+  file.seekg(bytes);
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.contains("threads_per_learner")) {
+      changes.push_back(change_from_json(json));
+    }
+  }
+  return changes;
+}
+
 void write_text(const fs::path& path, const std::string& text) {
   write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
 }
@@ -53,8 +68,16 @@ void MetricsLog::step(int64_t step, int64_t samples, double loss, double lr) {
 }
 
 void MetricsLog::epoch(const EpochRecord& record) {
-  const std::string line = to_json(record).dump() + '\n';
-  write(line.data(), line.size());
+  write(to_json(record));
+}
+
+void MetricsLog::learners(const LearnerChange& change) {
+  write(to_json(change));
+}
+
+void MetricsLog::write(const nlohmann::json& line) {
+  const std::string text = line.dump() + '\n';
+  write(text.data(), text.size());
 }
 
 void MetricsLog::write(const char* line, size_t length) {
@@ -73,9 +96,15 @@ void RunFolder::check(const TrainOptions& options) {
       *options.out);
 }
 
-RunFolder::RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes)
-    : path_(made(options)), lock_(lock(path_)), metrics_(path_ / "metrics.jsonl", metrics_bytes) {
+RunFolder::RunFolder(const TrainOptions& options, int64_t metrics_bytes)
+    : path_(made(options)),
+      lock_(lock(path_)),
+      changes_ahead_(changes_after(path_ / "metrics.jsonl", metrics_bytes)),
+      metrics_(path_ / "metrics.jsonl", metrics_bytes) {
   write_text(path_ / "config.toml", to_config(options));
+}
+
+void RunFolder::write_plan(const Tuner::Choices& plan) {
   write_text(path_ / "plan.json", nlohmann::json(plan).dump(1) + "\n");
 }
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "core/file.h"
 #include "plan/tuner.h"
@@ -21,9 +23,11 @@ class MetricsLog {
   /// `loss` is the mean since the last such line. Allocates nothing.
   void step(int64_t step, int64_t samples, double loss, double lr);
   void epoch(const EpochRecord& record);
+  void learners(const LearnerChange& change);
   int64_t bytes() const { return bytes_; }
 
  private:
+  void write(const nlohmann::json& line);
   void write(const char* line, size_t length);
 
   struct Close {
@@ -39,17 +43,24 @@ class RunFolder {
   /// Throws UsageError if the folder that `options.out` names holds a run already and this is no
   /// continuation of it: known before anything is computed.
   static void check(const TrainOptions& options);
-  /// Makes the folder unless it is there, and keeps other processes out of it. Throws Error if it
-  /// cannot be written or another process trains into it.
-  RunFolder(const TrainOptions& options, const Tuner::Choices& plan, int64_t metrics_bytes);
+  /// Makes the folder unless it is there, and keeps other processes out of it. What the metrics
+  /// hold after their first bytes is of steps to be done again. Throws Error if it cannot be
+  /// written or another process trains into it.
+  RunFolder(const TrainOptions& options, int64_t metrics_bytes);
+
+  /// The kernels chosen so far.
+  void write_plan(const Tuner::Choices& plan);
 
   const std::filesystem::path& path() const { return path_; }
   MetricsLog& metrics() { return metrics_; }
+  /// Those that were made in the steps to be done again, in order.
+  const std::vector<LearnerChange>& changes_ahead() const { return changes_ahead_; }
   bool has_checkpoint() const;
 
  private:
   std::filesystem::path path_;
   Descriptor lock_;
+  const std::vector<LearnerChange> changes_ahead_;  // read before metrics_ drops them
   MetricsLog metrics_;
 };
 

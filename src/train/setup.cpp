@@ -2,53 +2,77 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/machine.h"
 
 namespace crossbow {
 
-CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser) {
-  const auto sync = sync_of(options);
+DeviceList device_list(std::string_view text) {
+  if (text.find(':') == text.npos) return {std::string(text), 1};
+  DeviceList devices{"cpu", 0};
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    if (rest.substr(0, comma) != fmt::format("cpu:{}", devices.count)) {
+      fail_usage("--device {}: to cut the CPU into devices, count them: cpu:0,cpu:1 for two", text);
+    }
+    ++devices.count;
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return devices;
+}
+
+std::vector<Arrangement> candidates(const TrainOptions& o) {
+  const int cores = std::max(1, physical_cores() / device_list(o.device).count);
+  std::optional<int> threads, learners;
+  if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
+  if (o.learners) learners = static_cast<int>(*o.learners);
+  if (o.sync == "none") learners = 1;
+  if (!learners && o.deterministic) learners = std::max(1, cores / threads.value_or(1));
+  if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
+  return arrangements(cores, threads);
+}
+
+ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement) {
+  return plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
+}
+
+CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
+                               AlgorithmChooser* chooser) {
+  const auto sync = sync_of(options, arrangement);
   CompileOptions compile;
-  compile.device = options.device;
+  compile.device = device_list(options.device).kind;
   compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
-  compile.threads = static_cast<int>(*options.threads_per_learner);
-  compile.update = !options.clip_norm && !(sync && sync->traits().averages_gradients);
+  compile.threads = arrangement.threads;
+  compile.update = !options.clip_norm && options.splits == 1 &&
+                   !(sync && sync->traits().averages_gradients);
   compile.chooser = options.deterministic ? nullptr : chooser;
   return compile;
 }
 
-EngineOptions engine_options(const TrainOptions& options, int64_t last_rows) {
+EngineOptions engine_options(const TrainOptions& options, const Arrangement& arrangement,
+                             const BatchShape& batch) {
   EngineOptions e;
-  e.learners = static_cast<int>(*options.learners);
-  e.workers = worker_count(options);
-  e.rows = options.batch;
-  e.last_rows = last_rows;
+  e.learners = arrangement.learners;
+  e.threads = thread_plan(options, arrangement);
+  e.batch = batch;
   e.sgd = {*options.momentum, *options.weight_decay, options.nesterov,
            options.clip_norm.value_or(0)};
   e.seed = options.seed;
   return e;
 }
 
-int worker_count(const TrainOptions& options) {
-  return std::max(1, physical_cores() / static_cast<int>(*options.threads_per_learner));
-}
-
-SyncOptions sync_options(const TrainOptions& o) {
-  SyncOptions sync;
-  sync.learners = o.learners.value_or(1);
-  sync.period = o.sync_period;
-  sync.alpha = o.alpha;
-  sync.central_momentum = o.central_momentum;
-  sync.momentum = o.momentum.value_or(0);
-  sync.weight_decay = o.weight_decay.value_or(0);
-  sync.nesterov = o.nesterov;
-  return sync;
-}
-
-std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& options) {
-  if (options.sync == "none") return nullptr;
-  auto sync = make_sync(options.sync, sync_options(options));
-  if (*options.learners == 1 && sync->traits().alone_is_sgd) return nullptr;
+std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& o, int learners) {
+  if (o.sync == "none") return nullptr;
+  SyncOptions options;
+  options.learners = learners;
+  options.period = o.sync_period;
+  options.alpha = o.alpha;
+  options.central_momentum = o.central_momentum;
+  options.momentum = o.momentum.value_or(0);
+  options.weight_decay = o.weight_decay.value_or(0);
+  options.nesterov = o.nesterov;
+  auto sync = make_sync(o.sync, options);
+  if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;
   return sync;
 }
 

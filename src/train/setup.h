@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "learner/auto_tuner.h"
 #include "learner/engine.h"
 #include "plan/program.h"
 #include "sync/sync.h"
@@ -10,19 +11,33 @@
 
 namespace crossbow {
 
-CompileOptions compile_options(const TrainOptions& options, AlgorithmChooser* chooser);
+/// "cpu:0,cpu:1" is two devices of one kind.
+struct DeviceList {
+  std::string kind;  // as CompileOptions::device
+  int count = 1;
+};
+/// Throws UsageError if it says anything else.
+DeviceList device_list(std::string_view text);
 
-/// `last_rows`: of an epoch's last batch; 0 if it is whole.
-EngineOptions engine_options(const TrainOptions& options, int64_t last_rows);
+/// Of learners and their threads, what the options allow, to be tried in that order; just one where
+/// they leave nothing open.
+std::vector<Arrangement> candidates(const TrainOptions& options);
 
-/// How many teams of the options' threads the machine's cores make, at least one.
-int worker_count(const TrainOptions& options);
+/// Workers for one of these, on the options' devices.
+ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement);
 
-/// What the algorithm `options.sync` is told; unresolved options may be asked for too.
-SyncOptions sync_options(const TrainOptions& options);
+CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
+                               AlgorithmChooser* chooser);
 
-/// The algorithm that the options name; null for a learner on its own, or where one learner makes
-/// it plain SGD.
-std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& options);
+EngineOptions engine_options(const TrainOptions& options, const Arrangement& arrangement,
+                             const BatchShape& batch);
+
+/// The algorithm that the options name, for that many learners in all; null for a learner on its
+/// own, or where one learner makes it plain SGD. Throws as make_sync does.
+std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& options, int learners);
+inline std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& options,
+                                                    const Arrangement& arrangement) {
+  return sync_of(options, device_list(options.device).count * arrangement.learners);
+}
 
 }  // namespace crossbow

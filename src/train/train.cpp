@@ -1,7 +1,5 @@
 #include "train/train.h"
 
-#include <omp.h>
-
 #include <filesystem>
 
 #include "core/error.h"
@@ -29,8 +27,6 @@ TrainResult train_graph(const GraphFunction& graph, TrainOptions options, Observ
   }
   validate(options);
   RunFolder::check(options);
-  // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
-  omp_set_num_threads(static_cast<int>(*options.threads_per_learner));
   return Trainer(graph, options, from ? &*from : nullptr, watch).run();
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "learner/memory.h"
 #include "models/model.h"
 #include "plan/compiled_model.h"
 #include "train/observer.h"
@@ -17,7 +18,8 @@ constexpr const char* kOwnModel = "own";
 
 /// What a run measured; of a resumed run, the part before included.
 struct TrainResult {
-  TrainOptions options;  // resolved
+  TrainOptions options;     // resolved
+  Arrangement arrangement;  // at the end
   std::vector<EpochRecord> history;
   std::optional<double> final_test_accuracy, best_test_accuracy, final_test_loss;
   std::optional<int64_t> epochs_to_target;  // set if options.target_accuracy was reached
@@ -27,6 +29,8 @@ struct TrainResult {
   double images_per_second = 0;             // over train_seconds
   double waiting_seconds = 0;               // of this process: steps that waited for data
   int64_t parameters = 0;                   // trained values
+  LearnerMemory memory;                     // of the learners at the end
+  double framework_mb = 0;                  // what one would cost elsewhere: see learner/memory.h
   bool interrupted = false;                 // ended by Observer::stop_requested
 };
 

@@ -15,6 +15,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Of all devices, as far as the options say.
+int64_t least_learners(const TrainOptions& options) {
+  return device_list(options.device).count * candidates(options).front().learners;
+}
+
+int64_t most_learners(const TrainOptions& options, const Checkpoint* from) {
+  const int most = std::max(candidates(options).back().learners,
+                            from ? from->position.arrangement.learners : 1);
+  return device_list(options.device).count * most;
+}
+
 std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Checkpoint* from,
                                           Observer& observer) {
   data::OpenOptions open;
@@ -28,8 +39,8 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
     fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
   }
   const int64_t batches = (samples + options.batch - 1) / options.batch;
-  if (*options.learners > batches) {
-    fail_usage("--learners {}: {} has only {} batches of {} images", *options.learners,
+  if (least_learners(options) > batches) {
+    fail_usage("--learners {}: {} has only {} batches of {} images", least_learners(options),
                *options.data, batches, options.batch);
   }
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
@@ -42,20 +53,12 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
   return dataset;
 }
 
-/// All programs of the run, so that the arena can be made.
-CompiledModel compile(const GraphFunction& graph, const TrainOptions& options,
-                      const data::Dataset& dataset, Tuner& tuner, const Checkpoint* from) {
-  if (from) tuner.preset(from->plan);
-  const ModelSpec spec{dataset.info.image, dataset.info.classes, options.batch, {}};
-  CompiledModel model(graph(spec), compile_options(options, &tuner));
-  model.training(options.batch);
-  const int64_t last = dataset.train->size() % options.batch;
-  if (last > 0) model.training(last);
-  Evaluator::compile(model, dataset.test->size(), evaluation_rows(options.batch));
-  return model;
+Graph forward_graph(const GraphFunction& graph, const TrainOptions& options,
+                    const data::Dataset& dataset) {
+  return graph({dataset.info.image, dataset.info.classes, options.batch, {}});
 }
 
-data::PipelineOptions pipeline_options(const TrainOptions& options) {
+data::PipelineOptions pipeline_options(const TrainOptions& options, const Checkpoint* from) {
   data::PipelineOptions p;
   p.batch = options.batch;
   p.shuffle = true;
@@ -64,7 +67,7 @@ data::PipelineOptions pipeline_options(const TrainOptions& options) {
   p.seed = options.seed;
   // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
   // its buffer. With a longer period the buffers are the limit.
-  p.least_depth = static_cast<int>(4 * *options.learners);
+  p.least_depth = 4 * most_learners(options, from);
   return p;
 }
 
@@ -76,39 +79,84 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
       observer_(observer),
       start_(Clock::now()),
       dataset_(open(options, from, observer)),
-      model_(compile(graph, options, *dataset_, tuner_, from)),
-      engine_(model_, sync_of(options),
-              engine_options(options, dataset_->train->size() % options.batch)),
-      evaluator_(model_, engine_.model(), engine_.workers(), engine_.arenas(), *dataset_,
-                 evaluation_rows(options.batch)),
-      pipeline_(*dataset_, dataset_->train, pipeline_options(options)),
+      graph_(forward_graph(graph, options, *dataset_)),
+      pipeline_(*dataset_, dataset_->train, pipeline_options(options, from)),
       schedule_(Schedule::of(options, dataset_->train->size())),
-      losses_(static_cast<size_t>(pipeline_.batches())) {
-  if (options.out) {
-    folder_.emplace(options, tuner_.choices(), from ? from->metrics_bytes : 0);
-  }
-  Replica first(engine_.layout(), /*with_gradients=*/false);
+      losses_(static_cast<size_t>(pipeline_.batches())),
+      search_(options, graph_, tuner_, observer) {
+  if (options.out) folder_.emplace(options, from ? from->metrics_bytes : 0);
   if (from) {
-    restore(*from, engine_.layout(), first);
-  } else {
-    initialise(engine_.layout(), first, options.seed);
-  }
-  engine_.start_from(first);
-  if (from) {
-    restore(*from, engine_.layout(), engine_.buffers());
+    tuner_.preset(from->plan);
     position_ = from->position;
     history_ = from->history;
-    if (Central* central = engine_.central()) {
-      central->restore(position_.exchanges, position_.since_exchange);
-    }
+    search_.resume(position_.arrangement, position_.settled);
+    if (folder_) changes_ahead_ = folder_->changes_ahead();
+  } else {
+    position_.arrangement = search_.start();
+    position_.settled = search_.settled();
   }
-  if (options.sync != "none" && !engine_.central()) {
-    observer.note(fmt::format("one learner alone: --sync {} is plain SGD", options.sync));
-  }
+  arrange(position_.arrangement, from);
   observer.started(options, samples());
+  tell_team();
+}
+
+void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
+  team_.reset();
+  team_ = std::make_unique<Team>(graph_, options_, arrangement, *dataset_, tuner_);
+  position_.arrangement = arrangement;
+  Engine& engine = team_->engine;
+  Replica first(engine.layout(), /*with_gradients=*/false);
+  if (from) {
+    restore(*from, engine.layout(), first);
+  } else {
+    initialise(engine.layout(), first, options_.seed);
+  }
+  engine.start_from(first);
+  if (from) {
+    const bool same = from->position.arrangement.learners == arrangement.learners;
+    auto buffers = engine.buffers();
+    std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
+    restore(*from, engine.layout(), buffers);
+    engine.resume(position_.exchanges, position_.since_exchange);
+  }
+  if (folder_) folder_->write_plan(tuner_.choices());
+}
+
+void Trainer::make(const LearnerChange& change) {
+  if (change.arrangement != position_.arrangement) {
+    const auto start = Clock::now();
+    const Checkpoint before = state();
+    arrange(change.arrangement, &before);
+    position_.seconds += seconds_since(start);
+  }
+  position_.settled = change.settled;
+  if (folder_) folder_->metrics().learners(change);
+}
+
+void Trainer::make_changes() {
+  const std::pair now(position_.epoch, position_.batch);
+  while (!changes_ahead_.empty() && changes_ahead_.front().place() <= now) {
+    make(changes_ahead_.front());
+    changes_ahead_.erase(changes_ahead_.begin());
+    search_.resume(position_.arrangement, position_.settled);
+  }
+  if (!moving() && (!changes_ahead_.empty() || search_.settled() == position_.settled)) return;
+  make({now.first, now.second, search_.wanted(), search_.settled()});
+  search_.moved();
+}
+
+void Trainer::tell_team() {
+  const ThreadPlan plan = thread_plan(options_, position_.arrangement);
+  const std::string devices = plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
+  const std::string alone = engine().learners() == 1 && options_.sync != "none" && !engine().central()
+                                ? fmt::format("; alone, --sync {} is plain SGD", options_.sync)
+                                : "";
+  observer_.note(fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
 }
 
 TrainResult Trainer::run() {
+  // So that whatever ends the run leaves one that can be gone on with.
+  if (folder_ && !folder_->has_checkpoint()) save();
   while (position_.epoch < *options_.epochs && !reached_target()) {
     if (!train_epoch() || !finish_epoch()) {
       save();
@@ -128,19 +176,24 @@ bool Trainer::train_epoch() {
   pipeline_.start(position_.epoch, position_.batch);
   bool done = true;
   while (done && position_.batch < pipeline_.batches()) done = train_segment();
-  position_.waiting_seconds += pipeline_.waited_seconds() / engine_.workers().count();
+  position_.waiting_seconds += pipeline_.waited_seconds() / engine().workers().count();
   return done;
 }
 
-/// To the end of the epoch, or to the next drop of the rate.
+/// To the end of the epoch, the next drop of the rate or another number of learners.
 bool Trainer::train_segment() {
-  const int64_t k = engine_.learners(), first = position_.batch;
+  const int64_t first = position_.batch;
+  make_changes();
+  const int64_t k = engine().learners();
   const int64_t drops = schedule_.drops(samples_seen());
   const int64_t until_drop = schedule_.next_drop(samples_seen()) - samples_seen();
   const int64_t iterations = (until_drop - 1) / (k * options_.batch) + 1;
-  const int64_t left = pipeline_.batches() - first;
   const auto start = Clock::now();
   const double before = position_.seconds;
+  int64_t left = pipeline_.batches() - first;
+  if (!changes_ahead_.empty() && changes_ahead_.front().epoch == position_.epoch) {
+    left = std::min(left, changes_ahead_.front().batch - first);
+  }
 
   Segment segment;
   segment.source = &pipeline_;
@@ -150,22 +203,28 @@ bool Trainer::train_segment() {
   segment.batches = iterations > left / k ? left : iterations * k;
   segment.after_first_drop = drops > 0;
   segment.rate = [this](int64_t batch) { return rate(batch); };
-  segment.stop = [this] { return observer_.stop_requested(); };
+  segment.stop = [this] { return observer_.stop_requested() || moving(); };
   segment.losses = losses_;
-  segment.progress = [&](int64_t done) { report(first, done); };
-  const int64_t done = engine_.run(segment);
+  segment.progress = [&](int64_t done) {
+    report(first, done);
+    if (changes_ahead_.empty()) search_.progress(done);
+  };
+  search_.begin_segment();
+  const int64_t done = engine().run(segment);
   position_.seconds = before + seconds_since(start);
 
-  if (Central* central = engine_.central()) {
+  if (const Central* central = engine().central()) {
     position_.exchanges = central->exchanges();
     position_.since_exchange = central->since_exchange();
-    if (central->traits().restarts && schedule_.drops(samples_seen()) > drops) engine_.restart();
+    if (central->traits().restarts && schedule_.drops(samples_seen()) > drops) engine().restart();
   }
-  return done == segment.batches;
+  const bool stopped = done < segment.batches && !moving();
+  make_changes();
+  return !stopped;
 }
 
 void Trainer::report(int64_t first, int64_t done) {
-  const int64_t k = engine_.learners(), end = first + done;
+  const int64_t k = engine().learners(), end = first + done;
   while (position_.batch < end) {
     const int64_t n = std::min(k, end - position_.batch);
     report_iteration(std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
@@ -209,7 +268,7 @@ bool Trainer::finish_epoch() {
   record.train_loss = position_.loss_sum / static_cast<double>(samples());
   record.seconds = position_.seconds;
   record.images_per_second = static_cast<double>(samples()) / position_.seconds;
-  record.learners = *options_.learners;
+  record.learners = position_.arrangement.learners;
   const bool last = record.epoch == *options_.epochs;
   if ((last || record.epoch % options_.eval_every == 0) && !evaluate(record)) return false;
 
@@ -227,8 +286,8 @@ bool Trainer::evaluate(EpochRecord& record) {
   progress.done = 0;
   progress.total = dataset_->test->size();
   progress.phase = Progress::Phase::evaluating;
-  engine_.snapshot();
-  const auto evaluation = evaluator_.run([&] { return observer_.stop_requested(); },
+  engine().snapshot();
+  const auto evaluation = team_->evaluator.run([&] { return observer_.stop_requested(); },
                                          [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
@@ -240,8 +299,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   return true;
 }
 
-void Trainer::save() {
-  if (!folder_) return;
+Checkpoint Trainer::state() {
   Checkpoint checkpoint;
   checkpoint.options = options_;
   checkpoint.image = dataset_->info.image;
@@ -250,9 +308,15 @@ void Trainer::save() {
   checkpoint.position = position_;
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
+  store(engine().layout(), engine().snapshot(), checkpoint);
+  store(engine().layout(), engine().buffers(), checkpoint);
+  return checkpoint;
+}
+
+void Trainer::save() {
+  if (!folder_) return;
+  Checkpoint checkpoint = state();
   checkpoint.metrics_bytes = folder_->metrics().bytes();
-  store(engine_.layout(), engine_.snapshot(), checkpoint);
-  store(engine_.layout(), engine_.buffers(), checkpoint);
   save_checkpoint(folder_->path(), checkpoint);
 }
 
@@ -276,7 +340,10 @@ TrainResult Trainer::result(bool interrupted) const {
   r.interrupted = interrupted;
   r.seconds = seconds_since(start_);
   r.waiting_seconds = position_.waiting_seconds;
-  r.parameters = engine_.layout().trained();
+  r.arrangement = position_.arrangement;
+  r.parameters = team_->engine.layout().trained();
+  r.memory = team_->memory;
+  r.framework_mb = framework_mb(graph_, *options_.momentum > 0);
   for (const EpochRecord& e : history_) {
     r.train_seconds += e.seconds;
     if (!e.test_accuracy) continue;
@@ -304,7 +371,7 @@ void Trainer::fail_not_finite(float loss, double lr) const {
         "weights of the net",
         what);
   }
-  const std::string kept = folder_ && folder_->has_checkpoint()
+  const std::string kept = folder_ && !history_.empty()
                                ? fmt::format("; {} keeps the checkpoint of epoch {}",
                                              folder_->path().string(), history_.size())
                                : "";

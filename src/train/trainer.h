@@ -2,14 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 
 #include "data/pipeline.h"
-#include "learner/engine.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
-#include "train/evaluation.h"
+#include "train/learner_search.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
+#include "train/team.h"
 #include "train/train.h"
 
 namespace crossbow {
@@ -17,8 +18,8 @@ namespace crossbow {
 /// From the shape of a data set to the forward graph that `classifier` describes.
 using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 
-/// One run. Everything is opened, compiled and allocated when it is made, in the order of its
-/// members; `run` then only computes, on the engine's workers. One thread.
+/// One run. Everything is opened, compiled and allocated when it is made; `run` then only computes,
+/// on the engine's workers, unless it is still looking for the best number of learners. One thread.
 class Trainer {
  public:
   /// `options` are resolved and valid; `from` is the state to start from, or null.
@@ -28,6 +29,18 @@ class Trainer {
   TrainResult run();
 
  private:
+  /// Makes the team, from a state that may have had another number of learners: those that it
+  /// does not know start from the central model, with zero momentum.
+  void arrange(const Arrangement& arrangement, const Checkpoint* from);
+  /// Between two segments of training, as part of it: what is due of the changes that the run made
+  /// before it was resumed, or what the search wants.
+  void make_changes();
+  void make(const LearnerChange& change);
+  void tell_team();
+  Engine& engine() { return team_->engine; }
+  /// Whether the number of learners is to change, at a place that is not known beforehand.
+  bool moving() const { return changes_ahead_.empty() && search_.moving(); }
+
   /// These return false if they were asked to stop in between.
   bool train_epoch();
   bool train_segment();
@@ -39,6 +52,7 @@ class Trainer {
   void report(int64_t first, int64_t done);
   void report_iteration(std::span<const float> losses);
   double rate(int64_t batch) const { return schedule_.rate(samples_at(batch)); }
+  Checkpoint state();
   void save();
   bool reached_target() const;
   TrainResult result(bool interrupted) const;
@@ -53,16 +67,17 @@ class Trainer {
   Observer& observer_;
   const std::chrono::steady_clock::time_point start_;
   const std::shared_ptr<const data::Dataset> dataset_;
+  const Graph graph_;
   Tuner tuner_;
-  CompiledModel model_;
-  Engine engine_;
-  Evaluator evaluator_;
   data::Pipeline pipeline_;
   const Schedule schedule_;
   std::optional<RunFolder> folder_;
   std::vector<float> losses_;  // of a segment, by batch
   Position position_;
   std::vector<EpochRecord> history_;
+  LearnerSearch search_;
+  std::vector<LearnerChange> changes_ahead_;  // to be made again
+  std::unique_ptr<Team> team_;
 };
 
 }  // namespace crossbow

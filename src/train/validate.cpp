@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/nearest.h"
 #include "train/config.h"
 #include "train/schedule.h"
@@ -36,18 +37,29 @@ void expect_positive(std::string_view option, const std::optional<double>& value
   if (value && !(*value > 0)) fail_usage("--{} {}: it must be above 0", option, *value);
 }
 
+void validate_device(const TrainOptions& o) {
+  const DeviceList devices = device_list(o.device);
+  expect_name("device", devices.kind, {"cpu", "ref"});
+  if (devices.count > physical_cores()) {
+    fail_usage("--device {}: {} devices need as many cores, and this process may use {}", o.device,
+               devices.count, physical_cores());
+  }
+}
+
 void validate_learners(const TrainOptions& o) {
   constexpr int64_t kMostLearners = 256;
   expect_at_least<int64_t>("learners", o.learners, 1);
   expect_at_most("learners", o.learners, kMostLearners);
   if (o.sync != "none") {
-    const auto sync = make_sync(o.sync, sync_options(o));  // throws for what makes no sense
     const std::string schedule = o.lr_schedule.value_or("fixed");
-    if (sync->period(false) != sync->period(true) && !drops_the_rate(schedule)) {
-      fail_usage(
-          "--sync {}: it changes when the rate first drops, which --lr-schedule {} never does; "
-          "choose step or multistep",
-          o.sync, schedule);
+    for (const Arrangement& a : candidates(o)) {
+      const auto sync = sync_of(o, a);  // throws for what makes no sense
+      if (sync && sync->period(false) != sync->period(true) && !drops_the_rate(schedule)) {
+        fail_usage(
+            "--sync {}: it changes when the rate first drops, which --lr-schedule {} never does; "
+            "choose step or multistep",
+            o.sync, schedule);
+      }
     }
     return;
   }
@@ -94,6 +106,10 @@ void validate_steps(const TrainOptions& o) {
   if (o.batch < 1 || o.batch > kLargestBatch) {
     fail_usage("--batch {}: it must be between 1 and {}", o.batch, kLargestBatch);
   }
+  if (o.splits < 1 || o.splits > o.batch) {
+    fail_usage("--splits {}: a batch of {} can be taken in 1 to {} parts", o.splits, o.batch,
+               o.batch);
+  }
   expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
   const int64_t most_threads = std::max(1u, std::thread::hardware_concurrency());
   if (o.threads_per_learner.value_or(1) > most_threads) {
@@ -112,10 +128,10 @@ void validate_steps(const TrainOptions& o) {
 }  // namespace
 
 void validate(const TrainOptions& o) {
-  validate_learners(o);
+  validate_device(o);
   validate_steps(o);
+  validate_learners(o);
   validate_schedule(o);
-  expect_name("device", o.device, {"cpu", "ref"});
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});
   if (o.device == "ref" && o.precision != "f32") {

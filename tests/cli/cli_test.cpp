@@ -35,7 +35,8 @@ class Cli : public ::testing::Test {
   /// Runs `crossbow ARGUMENTS` in an empty folder, where it also finds its caches.
   Outcome crossbow(const std::string& arguments) {
     const std::string command = "cd " + folder() +
-                                " && OMP_WAIT_POLICY=passive " CROSSBOW_BINARY " " + arguments +
+                                " && XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive " CROSSBOW_BINARY " " +
+                                arguments +
                                 " >out 2>err";
     Outcome outcome;
     const int status = std::system(command.c_str());
@@ -47,7 +48,8 @@ class Cli : public ::testing::Test {
   std::string folder() const { return work_.path().string(); }
   /// A run of a few steps; of an option given twice, the last counts.
   std::string tiny(const std::string& more = "") const {
-    return "train --model logistic --device ref --threads-per-learner 1 --epochs 2 --data " +
+    return "train --model logistic --device ref --learners 1 --threads-per-learner 1 --epochs 2 "
+           "--data " +
            data_.spec() + ' ' + more;
   }
   void expect_usage_error(const std::string& arguments, const std::string& sentence) {
@@ -90,9 +92,11 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --model lenett", "lenet");
   expect_usage_error("train --data digit", "did you mean 'digits'");
   expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
-  expect_usage_error("train --learners 4", "--learners 4: say how they are to agree");
+  expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
+  expect_usage_error("train --device cpu:1", "--device cpu:1: to cut the CPU into devices");
+  expect_usage_error("train --splits 17", "--splits 17: a batch of 16 can be taken in 1 to 16");
   expect_usage_error("train --sync smaa", "did you mean 'sma'");
-  expect_usage_error("train --alpha 0.1", "--alpha: one learner alone");
+  expect_usage_error("train --sync none --alpha 0.1", "--alpha: one learner alone");
   expect_usage_error("train --momentum 0 --nesterov", "--nesterov needs");
   expect_usage_error("eval", "see crossbow eval --help");
   expect_usage_error("bench --seconds 0", "--seconds 0");
@@ -149,7 +153,8 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
                   "history"});
   EXPECT_EQ(j["parameters"], 64 * 9 + 9 + 9 * 10 + 10);
   EXPECT_EQ(j["learners"], 1);
-  EXPECT_EQ(j["sync"], "none");
+  EXPECT_EQ(j["threads_per_learner"], 1);
+  EXPECT_EQ(j["sync"], "sma");
   EXPECT_EQ(j["reached_target"], false);
   EXPECT_TRUE(j["seconds_to_target"].is_null());
   ASSERT_EQ(j["history"].size(), 2u);

@@ -31,7 +31,8 @@ TEST(Engine, AnEpochInPartsIsTheWholeEpoch) {
 TEST(Engine, GoesOnFromItsBuffers) {
   for (const char* sync : {"sma", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
     QuadraticData data;
-    const QuadraticRun run{sync, {.learners = 3, .momentum = 0.9}};
+    QuadraticRun run{sync, {.learners = 4, .momentum = 0.9}};
+    run.devices = sync == std::string("sma") ? 2 : 1;
     QuadraticEngine whole(run), first(run), second(run);
     whole.run(data);
     whole.run(data);
@@ -44,7 +45,7 @@ TEST(Engine, GoesOnFromItsBuffers) {
       const bool states = from[i].kind == EngineBuffer::Kind::states;
       std::memcpy(to[i].data, from[i].data, states ? 0 : kInputs * sizeof(float));
     }
-    second->central()->restore(first->central()->exchanges(), first->central()->since_exchange());
+    second->resume(first->central()->exchanges(), first->central()->since_exchange());
     second.run(data);
     EXPECT_EQ(whole.z(), second.z()) << sync;
     EXPECT_EQ(whole.weights(2), second.weights(2)) << sync;
@@ -96,7 +97,10 @@ TEST(Engine, ALearnerThatFailsEndsTheRunWithItsMessage) {
     for (const int workers : {1, 2, 4}) {
       QuadraticData data;
       data.bad = 6;
-      QuadraticEngine engine({.sync = sync, .options = {.learners = 4}, .workers = workers});
+      QuadraticEngine engine({.sync = sync,
+                              .options = {.learners = 4},
+                              .workers = workers,
+                              .devices = workers == 2 ? 2 : 1});
       try {
         engine.run(data);
         ADD_FAILURE() << "nothing was thrown";

@@ -2,6 +2,7 @@
 // targets is a quadratic of the weights.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -85,9 +86,11 @@ class QuadraticData : public data::BatchSource {
 /// What the engine is told.
 struct QuadraticRun {
   std::string sync;
-  SyncOptions options;
+  SyncOptions options;  // learners of all devices together
   double clip_norm = 0;
-  int workers = 2;
+  int workers = 2;  // of each device, at most
+  int devices = 1;
+  int64_t splits = 1;
   std::string device = "ref";
 };
 
@@ -99,7 +102,7 @@ inline double quadratic_rate(int64_t batch) {
 class QuadraticEngine {
  public:
   explicit QuadraticEngine(const QuadraticRun& run)
-      : model_(quadratic_graph(), options(run)), engine_(compiled(), sync(run), engine(run)) {
+      : model_(quadratic_graph(), options(run)), engine_(compiled(run), sync(run), engine(run)) {
     Replica first(engine_.layout());
     std::vector<float> w;
     for (int64_t i = 0; i < kInputs; ++i) w.push_back(first_weight(i));
@@ -138,7 +141,7 @@ class QuadraticEngine {
   static CompileOptions options(const QuadraticRun& run) {
     CompileOptions o;
     o.device = run.device;
-    o.update = run.clip_norm == 0 && !averages_gradients(run);
+    o.update = run.clip_norm == 0 && run.splits == 1 && !averages_gradients(run);
     return o;
   }
   static std::unique_ptr<const SyncAlgorithm> sync(const QuadraticRun& run) {
@@ -146,16 +149,17 @@ class QuadraticEngine {
   }
   static EngineOptions engine(const QuadraticRun& run) {
     EngineOptions e;
-    e.learners = static_cast<int>(run.options.learners);
-    e.workers = run.workers;
-    e.rows = kRows;
-    e.last_rows = kLastRows;
+    e.learners = static_cast<int>(run.options.learners) / run.devices;
+    e.threads = {run.devices, std::min(run.workers, e.learners), 1, {}};
+    e.batch = batch(run);
     e.sgd = {run.options.momentum, run.options.weight_decay, run.options.nesterov, run.clip_norm};
     return e;
   }
-  CompiledModel& compiled() {
-    model_.training(kRows);
-    model_.training(kLastRows);
+  static BatchShape batch(const QuadraticRun& run) {
+    return {kRows, kLastRows, run.splits, kInputs};
+  }
+  CompiledModel& compiled(const QuadraticRun& run) {
+    for (const int64_t rows : batch(run).program_rows()) model_.training(rows);
     return model_;
   }
   const ParameterLayout::Slot& slot() const { return engine_.layout().parameters.at(0); }

@@ -185,10 +185,20 @@ void expect_near(const std::vector<float>& got, const Vector& wanted, const std:
   EXPECT_LT(std::sqrt(distance / norm), 2e-6) << what;
 }
 
+/// On one device and on one for each learner, with whole batches and with batches in parts.
 TEST_P(Algorithms, FollowTheirEquations) {
-  for (const char* device : {"ref", "cpu"}) {
+  const auto all = static_cast<int>(GetParam().run.options.learners);
+  const struct {
+    const char* device;
+    int devices;
+    int64_t splits;
+  } kWays[] = {{"ref", 1, 1}, {"cpu", 1, 1}, {"ref", all, 1}, {"cpu", all, 3}, {"ref", 1, 2}};
+  for (const auto& [device, devices, splits] : kWays) {
+    SCOPED_TRACE(::testing::Message() << device << ' ' << devices << ' ' << splits);
     QuadraticRun run = GetParam().run;
     run.device = device;
+    run.devices = devices;
+    run.splits = splits;
     QuadraticData data;
     QuadraticEngine engine(run);
     Reference reference(run);
@@ -197,7 +207,7 @@ TEST_P(Algorithms, FollowTheirEquations) {
       reference.epoch(data);
       for (int64_t b = 0; b < kBatches; ++b) {
         EXPECT_NEAR(engine.losses[b], reference.losses[b], 1e-5 * (1 + reference.losses[b]))
-            << device << " batch " << b;
+            << "batch " << b;
       }
     }
     expect_near(engine.z(), reference.z(), "central model");
@@ -229,6 +239,40 @@ TEST_P(Algorithms, GiveTheSameBitsWhateverTheTiming) {
     const auto alone = trained(run, 1, 0);
     EXPECT_EQ(alone, trained(run, 2, 300)) << learners;
     EXPECT_EQ(alone, trained(run, static_cast<int>(learners), 300)) << learners;
+  }
+}
+
+TEST_P(Algorithms, GiveTheSameBitsOnSeveralDevicesWhateverTheTiming) {
+  QuadraticRun run = GetParam().run;
+  if (run.sync == "none") return;
+  for (const int devices : {2, 3}) {
+    run.devices = devices;
+    for (int64_t learners = devices; learners <= 6; learners += devices) {
+      run.options.learners = learners;
+      const auto alone = trained(run, 1, 0);
+      EXPECT_EQ(alone, trained(run, 2, 300)) << learners << " on " << devices;
+    }
+  }
+}
+
+/// Two devices of two learners are one of four, but for the order in which a sum is rounded.
+TEST_P(Algorithms, DoTheSameOnTwoDevicesAsOnOne) {
+  QuadraticRun run = GetParam().run;
+  if (run.sync == "none") return;
+  run.options.learners = 4;
+  run.device = "cpu";
+  QuadraticData data;
+  QuadraticEngine one(run);
+  run.devices = 2;
+  QuadraticEngine two(run);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    one.run(data);
+    two.run(data);
+  }
+  const auto in_double = [](const std::vector<float>& v) { return Vector(v.begin(), v.end()); };
+  expect_near(two.z(), in_double(one.z()), "central model");
+  for (int j = 0; j < 4; ++j) {
+    expect_near(two.weights(j), in_double(one.weights(j)), "learner " + std::to_string(j));
   }
 }
 

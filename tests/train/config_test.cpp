@@ -111,8 +111,7 @@ TEST(Config, RecipesFillWhatIsOpen) {
   EXPECT_EQ(o.epochs, 160);
   EXPECT_EQ(o.lr_milestones, recipe.lr_milestones);
   EXPECT_EQ(o.pad, 4);
-  EXPECT_EQ(o.learners, 1);
-  EXPECT_GE(*o.threads_per_learner, 1);
+  EXPECT_FALSE(o.learners);  // the program's choice
   EXPECT_FALSE(o.target_accuracy);
 }
 
@@ -142,7 +141,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("lr-schedule = 'multistep'\nlr-milestones = [3, 2]"), "ascend");
   EXPECT_SAYS(complaint("lr-schedule = 'step'\nlr-milestones = [3, 4]"), "one number");
   EXPECT_SAYS(complaint("lr-gamma = 0.5"), "does not drop");
-  EXPECT_SAYS(complaint("learners = 2"), "--learners 2: say how they are to agree");
+  EXPECT_SAYS(complaint("learners = 2\nsync = 'none'"), "--learners 2: say how they are to agree");
   EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
   EXPECT_SAYS(complaint("sync = 'post-local-sgd'\nlr-schedule = 'fixed'"), "never does");
   EXPECT_SAYS(complaint("threads-per-learner = 0"), "at least 1");

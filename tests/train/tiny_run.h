@@ -55,6 +55,7 @@ inline TrainOptions tiny_options(const TinyData& data, const std::string& device
   TrainOptions o;
   o.data = data.spec();
   o.device = device;
+  o.sync = "none";
   o.threads_per_learner = 1;
   o.epochs = 3;
   o.lr = 0.05;

@@ -1,0 +1,45 @@
+// Ranks in one process, which read each other's memory.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/comm.h"
+#include "device/vector_math.h"
+
+namespace crossbow {
+
+/// Makes the ends of a group. A sum is cut into pieces, which whoever waits for it computes, each
+/// for all ranks at once.
+class LocalGroup {
+ public:
+  /// All vectors have that many `elements` of that many bytes. `notify` is called, by any thread,
+  /// whenever there is new work or an operation is complete.
+  LocalGroup(int ranks, int64_t elements, int64_t element_bytes, const VectorMath& math,
+             std::function<void()> notify);
+  ~LocalGroup();
+
+  Comm& rank(int r);
+
+ private:
+  class Rank;
+
+  int ranks() const { return static_cast<int>(ranks_.size()); }
+  void start(int rank, void* values);
+  bool complete(int64_t operation) const;
+  bool can_advance() const;
+  bool advance();
+  void compute(int64_t piece);
+
+  const int64_t elements_, element_bytes_, pieces_;
+  const VectorMath& math_;
+  const std::function<void()> notify_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  // Of all operations: ends that have started theirs; pieces, counted through. A piece is claimed
+  // only when all ranks have started its operation, and none starts the next before its end.
+  std::atomic<int64_t> started_{0}, claimed_{0}, computed_{0};
+};
+
+}  // namespace crossbow

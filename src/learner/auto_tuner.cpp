@@ -1,0 +1,124 @@
+#include "learner/auto_tuner.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace crossbow {
+namespace {
+
+constexpr double kThreshold = 0.02;  // a rise below this is none
+constexpr double kCertain = 4;         // standard errors that a rise must exceed
+constexpr double kSteady = 0.005;    // a standard error as small as this is good enough
+constexpr size_t kWindows = 10, kMostWindows = 30;
+constexpr int kWarmUp = 1;              // windows after each change
+constexpr int kPatience = 2;            // trials without a rise that end a search
+constexpr size_t kWatchedWindows = 20;  // looked at together once settled
+constexpr double kChange = 0.15;        // of the throughput, that asks for another search
+constexpr double kTrim = 0.1;           // of the windows, on either side
+
+struct Estimate {
+  double mean = 0, error = 0;  // the standard error, as a fraction
+};
+
+/// The trimmed mean, and its standard error from the winsorised variance (Tukey and McLaughlin
+/// 1963): one window may be anything.
+Estimate estimate(std::vector<double> windows) {
+  std::sort(windows.begin(), windows.end());
+  const size_t n = windows.size(), cut = static_cast<size_t>(kTrim * static_cast<double>(n));
+  for (size_t i = 0; i < cut; ++i) {
+    windows[i] = windows[cut];
+    windows[n - 1 - i] = windows[n - 1 - cut];
+  }
+  const auto count = static_cast<double>(n), kept = static_cast<double>(n - 2 * cut);
+  double kept_sum = 0, sum = 0, squares = 0;
+  for (size_t i = cut; i < n - cut; ++i) kept_sum += windows[i];
+  for (const double w : windows) sum += w;
+  for (const double w : windows) squares += (w - sum / count) * (w - sum / count);
+  const double mean = kept_sum / kept;
+  const double error = std::sqrt(squares / (count - 1) * count) / kept;
+  return {mean, mean > 0 ? error / mean : 1};
+}
+
+}  // namespace
+
+std::vector<Arrangement> arrangements(int cores, std::optional<int> threads) {
+  std::vector<Arrangement> ladder;
+  for (int learners = 1; learners <= std::max(1, cores / threads.value_or(1)); ++learners) {
+    const int each = threads.value_or(std::max(1, cores / learners));
+    // With as many threads each a larger number of learners leaves fewer cores idle.
+    if (!threads && !ladder.empty() && ladder.back().threads == each) ladder.pop_back();
+    ladder.push_back({learners, each});
+  }
+  return ladder;
+}
+
+AutoTuner::AutoTuner(std::vector<Arrangement> ladder, bool watch)
+    : ladder_(std::move(ladder)), watch_(watch), warming_up_(kWarmUp) {}
+
+AutoTuner::AutoTuner(std::vector<Arrangement> ladder, const Trial& known)
+    : AutoTuner(std::move(ladder), /*watch=*/false) {
+  settled_ = checking_ = true;
+  at_ = rung_of(known.arrangement);
+  trials_.push_back(known);
+}
+
+size_t AutoTuner::rung_of(const Arrangement& arrangement) const {
+  return static_cast<size_t>(std::find(ladder_.begin(), ladder_.end(), arrangement) -
+                             ladder_.begin());
+}
+
+void AutoTuner::move_to(size_t rung) {
+  if (rung != at_) warming_up_ = kWarmUp;
+  at_ = rung;
+  windows_.clear();
+}
+
+AutoTuner::Verdict AutoTuner::add(double images_per_second) {
+  if (!listening()) return Verdict::go_on;
+  if (warming_up_ > 0) {
+    --warming_up_;
+    return Verdict::go_on;
+  }
+  windows_.push_back(images_per_second);
+  if (windows_.size() < kWindows) return Verdict::go_on;
+  if (settled_) return compare_with_best();
+  const auto [rate, error] = estimate(windows_);
+  if (error > kSteady && windows_.size() < kMostWindows) return Verdict::go_on;
+  return finish_trial({current(), rate, error});
+}
+
+AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {
+  trials_.push_back(trial);
+  const Trial& before = trials_[best_];
+  const double scatter = std::hypot(trial.error, before.error);
+  const bool rises = trial.rate > before.rate * (1 + std::max(kThreshold, kCertain * scatter));
+  if (trials_.size() == 1 || rises) {
+    best_ = trials_.size() - 1;
+    failures_ = 0;
+  } else {
+    ++failures_;
+  }
+  if (failures_ < kPatience && at_ + 1 < ladder_.size()) {
+    move_to(at_ + 1);
+    return Verdict::trial_done;
+  }
+  settled_ = true;
+  move_to(rung_of(best().arrangement));
+  return Verdict::settled;
+}
+
+AutoTuner::Verdict AutoTuner::compare_with_best() {
+  if (!checking_ && windows_.size() < kWatchedWindows) return Verdict::go_on;
+  const double rate = estimate(windows_).mean;
+  windows_.clear();
+  checking_ = false;
+  if (std::abs(rate - best().rate) <= kChange * best().rate) return Verdict::go_on;
+  settled_ = false;
+  trials_.clear();
+  best_ = 0;
+  failures_ = 0;
+  move_to(0);
+  return Verdict::searching_again;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,72 @@
+// How many learners, and how many threads each: found by trying while the training goes on.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace crossbow {
+
+/// Of each device.
+struct Arrangement {
+  int learners = 1;
+  int threads = 1;  // of each learner
+  friend bool operator==(const Arrangement&, const Arrangement&) = default;
+};
+
+/// What is worth trying on a device of that many cores, with growing numbers of learners. Threads
+/// given: 1, 2, … learners of so many. Else all cores shared out: of arrangements with as many
+/// learners the one with most threads.
+std::vector<Arrangement> arrangements(int cores, std::optional<int> threads);
+
+/// Climbs a ladder of arrangements while each trains more images a second than the best before it,
+/// by more than a threshold and more than the measurements scatter; looks at one beyond a failure,
+/// then settles at the best. A tie is for fewer learners: they need fewer epochs. Told the
+/// throughput of steady windows, of which it takes a trimmed mean, so that a single disturbance
+/// decides nothing; where windows scatter it asks for more. One thread.
+class AutoTuner {
+ public:
+  struct Trial {
+    Arrangement arrangement;
+    double rate = 0;   // images/s
+    double error = 0;  // standard error of that, as a fraction
+  };
+
+  /// `watch`: goes on after settling, and searches again where the throughput has changed for good.
+  AutoTuner(std::vector<Arrangement> ladder, bool watch);
+  /// Starts with what an earlier search found best, which must be of the ladder; looks once whether
+  /// the throughput is still the same, and searches if it is not.
+  AutoTuner(std::vector<Arrangement> ladder, const Trial& known);
+
+  /// What is to run now.
+  const Arrangement& current() const { return ladder_[at_]; }
+  bool settled() const { return settled_; }
+  /// Whether windows are still of interest.
+  bool listening() const { return !settled_ || watch_ || checking_; }
+
+  enum class Verdict { go_on, trial_done, settled, searching_again };
+  /// A window's throughput with current(), which this call may change.
+  Verdict add(double images_per_second);
+
+  /// Of the search that runs or that ran last.
+  const std::vector<Trial>& trials() const { return trials_; }
+  const Trial& best() const { return trials_[best_]; }
+
+ private:
+  Verdict finish_trial(const Trial& trial);
+  Verdict compare_with_best();
+  void move_to(size_t rung);
+  size_t rung_of(const Arrangement& arrangement) const;
+
+  const std::vector<Arrangement> ladder_;
+  const bool watch_;
+  bool settled_ = false;
+  bool checking_ = false;  // what was known before
+  size_t at_ = 0;     // rung of the ladder
+  size_t best_ = 0;   // trial
+  int failures_ = 0;  // trials since the best
+  int warming_up_;    // windows to be ignored
+  std::vector<double> windows_;
+  std::vector<Trial> trials_;
+};
+
+}  // namespace crossbow

@@ -1,0 +1,33 @@
+// Which CPUs compute what.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace crossbow {
+
+/// A machine's cores cut into devices, groups of equal size, and these into workers: teams of
+/// threads, each of which runs one learner at a time. A plain value.
+struct ThreadPlan {
+  int devices = 1;
+  int workers = 1;  // of each device
+  int threads = 1;  // of each worker
+  /// By worker, those of a device in a row: the CPUs that its threads stay on. Empty where they may
+  /// run anywhere: threads are tied down only where the run uses the whole machine, as two runs
+  /// side by side would else share a core while others are idle.
+  std::vector<std::vector<int>> cpus;
+
+  int all_workers() const { return devices * workers; }
+  /// "2 workers of 1 thread, on CPUs 0 | 1".
+  std::string text() const;
+};
+
+/// For `learners` on each device, `threads` each: no more workers than learners, no more threads
+/// than cores unless one learner asks for more than its device has. `cores` are one CPU each, of
+/// which `usable` may be busy at a time.
+ThreadPlan plan_threads(int devices, int learners, int threads, const std::vector<int>& cores,
+                        int usable);
+/// For this machine.
+ThreadPlan plan_threads(int devices, int learners, int threads);
+
+}  // namespace crossbow

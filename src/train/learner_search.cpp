@@ -1,0 +1,130 @@
+#include "train/learner_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/machine.h"
+#include "graph/cost.h"
+#include "train/setup.h"
+
+namespace crossbow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A window is long enough to hold many steps, and for the moments between two looks not to matter.
+constexpr double kWindowSeconds = 0.25;
+constexpr int64_t kWindowIterations = 8;
+
+std::string key_of(const TrainOptions& o, const Graph& forward) {
+  return fmt::format(
+      "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, {}, {} of {} "
+      "cores, {} threads",
+      o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
+      o.sync, o.device, physical_cores(),
+      o.threads_per_learner ? std::to_string(*o.threads_per_learner) : "any");
+}
+
+std::string remembered_text(const Arrangement& a) {
+  return text_of(a) + ", images/s: ";
+}
+
+}  // namespace
+
+std::string text_of(const Arrangement& a) {
+  return fmt::format("{} learner{} of {} thread{}", a.learners, a.learners == 1 ? "" : "s",
+                     a.threads, a.threads == 1 ? "" : "s");
+}
+
+LearnerSearch::LearnerSearch(const TrainOptions& options, const Graph& forward, Tuner& memory,
+                             Observer& observer)
+    : batch_(options.batch),
+      devices_(device_list(options.device).count),
+      candidates_(candidates(options)),
+      retune_(options.retune),
+      key_(key_of(options, forward)),
+      memory_(memory),
+      observer_(observer) {}
+
+Arrangement LearnerSearch::start() {
+  if (candidates_.size() == 1) return candidates_[0];
+  if (const auto known = remembered(); known && !retune_) {
+    observer_.note(fmt::format("{}, found the fastest before: {:.0f} images/s; --retune looks again",
+                               text_of(known->arrangement), known->rate));
+    tuner_.emplace(candidates_, *known);
+    return known->arrangement;
+  }
+  tuner_.emplace(candidates_, retune_);
+  return tuner_->current();
+}
+
+std::optional<AutoTuner::Trial> LearnerSearch::remembered() {
+  const std::string text = memory_.recall(key_).value_or("");
+  for (const Arrangement& candidate : candidates_) {
+    const std::string start = remembered_text(candidate);
+    if (!text.starts_with(start)) continue;
+    const double rate = std::atof(text.c_str() + start.size());
+    if (rate > 0) return AutoTuner::Trial{candidate, rate, 0};
+  }
+  return {};
+}
+
+void LearnerSearch::resume(const Arrangement& arrangement, bool settled) {
+  tuner_.reset();
+  moving_ = false;
+  if (candidates_.size() == 1 || (settled && !retune_)) return;
+  tuner_.emplace(candidates_, retune_);
+  moving_ = tuner_->current() != arrangement;
+}
+
+void LearnerSearch::begin_segment() {
+  mark_ = Clock::now();
+  marked_ = 0;
+}
+
+void LearnerSearch::progress(int64_t batches) {
+  if (!tuner_ || !tuner_->listening() || moving() || batches == marked_) return;
+  const auto now = Clock::now();
+  seconds_ += std::chrono::duration<double>(now - mark_).count();
+  batches_ += batches - marked_;
+  mark_ = now;
+  marked_ = batches;
+  const int64_t iteration = int64_t{devices_} * wanted().learners;
+  if (seconds_ < kWindowSeconds || batches_ < kWindowIterations * iteration) return;
+  const double rate = static_cast<double>(batches_ * batch_) / seconds_;
+  seconds_ = 0;
+  batches_ = 0;
+
+  const Arrangement before = wanted();
+  switch (tuner_->add(rate)) {
+    case AutoTuner::Verdict::go_on:
+      return;
+    case AutoTuner::Verdict::trial_done:
+      tell(tuner_->trials().back());
+      break;
+    case AutoTuner::Verdict::settled:
+      tell(tuner_->trials().back());
+      settle();
+      break;
+    case AutoTuner::Verdict::searching_again:
+      observer_.note("the speed has changed: looking for the best number of learners again");
+  }
+  moving_ = wanted() != before;
+}
+
+void LearnerSearch::tell(const AutoTuner::Trial& trial) {
+  observer_.note(fmt::format("tried {}: {:.0f} images/s ± {:.1f} %", text_of(trial.arrangement),
+                             trial.rate, 100 * trial.error));
+}
+
+void LearnerSearch::settle() {
+  const Arrangement best = tuner_->best().arrangement;
+  memory_.remember(key_, remembered_text(best) + fmt::format("{:.1f}", tuner_->best().rate));
+  observer_.note(fmt::format("going on with {}, the fastest of {}", text_of(best),
+                             tuner_->trials().size()));
+}
+
+}  // namespace crossbow

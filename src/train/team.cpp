@@ -1,0 +1,51 @@
+#include "train/team.h"
+
+#include <omp.h>
+
+#include "core/error.h"
+#include "core/machine.h"
+
+namespace crossbow {
+namespace {
+
+BatchShape batch_shape(const TrainOptions& options, const data::Dataset& dataset) {
+  return {options.batch, dataset.train->size() % options.batch, options.splits,
+          dataset.info.image.elements()};
+}
+
+/// All programs of the run, so that the arenas can be made.
+CompiledModel compile(const Graph& forward, const TrainOptions& options,
+                      const Arrangement& arrangement, const data::Dataset& dataset, Tuner& tuner) {
+  // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
+  omp_set_num_threads(arrangement.threads);
+  CompiledModel model(forward, compile_options(options, arrangement, &tuner));
+  for (const int64_t rows : batch_shape(options, dataset).program_rows()) model.training(rows);
+  Evaluator::compile(model, dataset.test->size(), evaluation_rows(options.batch));
+  return model;
+}
+
+LearnerMemory affordable(const LearnerMemory& memory, const TrainOptions& options) {
+  if (memory.total_mb() > memory_mb()) {
+    fail_usage(
+        "--learners {}: with a batch of {} they need {:.0f} MiB, and this machine has {:.0f}; "
+        "choose fewer, a smaller --batch, or more --splits",
+        memory.learners, options.batch, memory.total_mb(), memory_mb());
+  }
+  return memory;
+}
+
+}  // namespace
+
+Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
+           const data::Dataset& dataset, Tuner& tuner)
+    : model(compile(forward, options, arrangement, dataset, tuner)),
+      memory(affordable(
+          memory_of(model, sync_of(options, arrangement).get(),
+                    engine_options(options, arrangement, batch_shape(options, dataset))),
+          options)),
+      engine(model, sync_of(options, arrangement),
+             engine_options(options, arrangement, batch_shape(options, dataset))),
+      evaluator(model, engine.model(), engine.workers(), engine.arenas(), dataset,
+                evaluation_rows(options.batch)) {}
+
+}  // namespace crossbow

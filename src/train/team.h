@@ -1,0 +1,23 @@
+// All that computes in a run: what another number of learners, or of threads, needs anew.
+#pragma once
+
+#include "learner/memory.h"
+#include "plan/tuner.h"
+#include "train/evaluation.h"
+#include "train/setup.h"
+
+namespace crossbow {
+
+/// Compiled for an arrangement of learners, with their memory and their threads. One thread.
+struct Team {
+  /// `forward` is of whole batches. Throws UsageError if it would need more memory than there is.
+  Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
+       const data::Dataset& dataset, Tuner& tuner);
+
+  CompiledModel model;
+  const LearnerMemory memory;
+  Engine engine;
+  Evaluator evaluator;
+};
+
+}  // namespace crossbow

@@ -1,0 +1,135 @@
+#include "learner/auto_tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/rng.h"
+
+namespace crossbow {
+namespace {
+
+using Verdict = AutoTuner::Verdict;
+
+/// Images a second with that many learners, in the n-th window.
+using Machine = std::function<double(int learners, int n)>;
+
+/// Lets the tuner have windows until it settles; the number that it took.
+int settle(AutoTuner& tuner, const Machine& machine, int most = 1000) {
+  for (int n = 0; n < most; ++n) {
+    if (tuner.add(machine(tuner.current().learners, n)) == Verdict::settled) return n + 1;
+  }
+  ADD_FAILURE() << "it never settles";
+  return most;
+}
+
+/// Normal noise of that relative size, the same at every run.
+double noisy(double rate, double size, int n) {
+  Rng rng(7, Purpose::synthetic, 0, static_cast<uint64_t>(n));
+  double sum = 0;
+  for (int i = 0; i < 12; ++i) sum += rng.uniform(-0.5f, 0.5f);
+  return rate * (1 + size * sum);
+}
+
+int found(const Machine& machine, bool watch = false) {
+  AutoTuner tuner(arrangements(8, 1), watch);
+  settle(tuner, machine);
+  EXPECT_EQ(tuner.current(), tuner.best().arrangement);
+  return tuner.current().learners;
+}
+
+TEST(AutoTuner, ClimbsToAPeak) {
+  const double rates[] = {0, 100, 190, 260, 255, 240, 220, 200, 180};
+  EXPECT_EQ(found([&](int k, int) { return rates[k]; }), 3);
+  for (int seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(found([&](int k, int n) { return noisy(rates[k], 0.04, n + 1000 * seed); }), 3);
+  }
+}
+
+TEST(AutoTuner, ClimbsToTheTop) {
+  EXPECT_EQ(found([](int k, int) { return 100.0 * k; }), 8);
+}
+
+TEST(AutoTuner, FlatOrFallingMeansOneLearner) {
+  for (int seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(found([&](int, int n) { return noisy(100, 0.03, n + 1000 * seed); }), 1) << seed;
+  }
+  EXPECT_EQ(found([](int k, int n) { return noisy(100.0 / k, 0.03, n); }), 1);
+}
+
+/// One window may be anything.
+TEST(AutoTuner, AnOutlierDecidesNothing) {
+  const double rates[] = {0, 100, 190, 260, 255, 240, 220, 200, 180};
+  for (int outlier = 0; outlier < 40; ++outlier) {
+    for (const double factor : {0.05, 20.0}) {
+      EXPECT_EQ(found([&](int k, int n) {
+                  return noisy(rates[k], 0.02, n) * (n == outlier ? factor : 1);
+                }),
+                3)
+          << outlier << ' ' << factor;
+    }
+  }
+}
+
+TEST(AutoTuner, ADipIsClimbedOver) {
+  const double rates[] = {0, 100, 95, 150, 150, 150, 150, 150, 150};
+  EXPECT_EQ(found([&](int k, int) { return rates[k]; }), 3);
+}
+
+TEST(AutoTuner, ScatterAsksForMoreWindows) {
+  AutoTuner calm(arrangements(2, 1), false), wild(arrangements(2, 1), false);
+  const int few = settle(calm, [](int, int n) { return noisy(100, 0.001, n); });
+  const int many = settle(wild, [](int, int n) { return noisy(100, 0.2, n); });
+  EXPECT_GT(many, 2 * few);
+}
+
+TEST(AutoTuner, SettledItListensNoMore) {
+  AutoTuner tuner(arrangements(4, 1), false);
+  settle(tuner, [](int k, int) { return 100.0 * k; });
+  EXPECT_FALSE(tuner.listening());
+  for (int n = 0; n < 100; ++n) EXPECT_EQ(tuner.add(1), Verdict::go_on);
+  EXPECT_EQ(tuner.current().learners, 4);
+}
+
+TEST(AutoTuner, WatchingItSearchesAgainWhenTheMachineChanges) {
+  AutoTuner tuner(arrangements(4, 1), true);
+  settle(tuner, [](int k, int) { return 100.0 * k; });
+  EXPECT_EQ(tuner.current().learners, 4);
+  for (int n = 0; n < 100; ++n) EXPECT_EQ(tuner.add(noisy(400, 0.02, n)), Verdict::go_on);
+  // Two cores are gone: from now on two learners are best.
+  const auto slower = [](int k) { return k <= 2 ? 100.0 * k : 200.0 - 30 * k; };
+  int n = 0;
+  while (tuner.add(slower(tuner.current().learners)) != Verdict::searching_again) {
+    ASSERT_LT(++n, 100);
+  }
+  settle(tuner, [&](int k, int) { return slower(k); });
+  EXPECT_EQ(tuner.current().learners, 2);
+}
+
+TEST(AutoTuner, WhatItKnewIsCheckedOnce) {
+  const AutoTuner::Trial known{{3, 1}, 300};
+  AutoTuner right(arrangements(4, 1), known);
+  EXPECT_TRUE(right.settled());
+  EXPECT_EQ(right.current().learners, 3);
+  for (int n = 0; n < 100; ++n) EXPECT_EQ(right.add(noisy(310, 0.02, n)), Verdict::go_on);
+  EXPECT_FALSE(right.listening());
+  // The earlier search was disturbed.
+  AutoTuner wrong(arrangements(4, 1), known);
+  int n = 0;
+  while (wrong.add(600) != Verdict::searching_again) ASSERT_LT(++n, 100);
+  settle(wrong, [](int k, int) { return k == 4 ? 800 : 200.0 * k; });
+  EXPECT_EQ(wrong.current().learners, 4);
+}
+
+TEST(Arrangements, ShareOutTheCores) {
+  using A = Arrangement;
+  EXPECT_EQ(arrangements(1, {}), (std::vector<A>{{1, 1}}));
+  EXPECT_EQ(arrangements(2, {}), (std::vector<A>{{1, 2}, {2, 1}}));
+  EXPECT_EQ(arrangements(8, {}), (std::vector<A>{{1, 8}, {2, 4}, {4, 2}, {8, 1}}));
+  EXPECT_EQ(arrangements(7, {}), (std::vector<A>{{1, 7}, {2, 3}, {3, 2}, {7, 1}}));
+  EXPECT_EQ(arrangements(5, 2), (std::vector<A>{{1, 2}, {2, 2}}));
+  EXPECT_EQ(arrangements(2, 4), (std::vector<A>{{1, 4}}));
+}
+
+}  // namespace
+}  // namespace crossbow

@@ -1,0 +1,179 @@
+// The number of learners may change in a run, which goes on as if nothing had happened.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/machine.h"
+#include "support/error_text.h"
+#include "train/checkpoint.h"
+#include "train/record_json.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::error_of;
+using testing::tiny_net;
+using testing::tiny_options;
+using testing::TinyData;
+
+Checkpoint load(const std::string& run) {
+  return load_checkpoint(run, [](std::string_view) {});
+}
+
+void expect_same_bits(const Checkpoint& a, const Checkpoint& b) {
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const auto &x = a.tensors[i].values, &y = b.tensors[i].values;
+    ASSERT_EQ(x.size(), y.size());
+    EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << a.tensors[i].name;
+  }
+}
+
+class LearnerChanges : public ::testing::Test {
+ protected:
+  /// The number of learners is open, as far as the machine goes.
+  TrainOptions options(const std::string& run, const std::string& sync = "sma") {
+    TrainOptions o = tiny_options(data_, "cpu");
+    o.out = folder(run);
+    o.sync = sync;
+    o.deterministic = false;
+    return o;
+  }
+  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
+  void copy(const std::string& from, const std::string& to) {
+    fs::copy(folder(from), folder(to), fs::copy_options::recursive);
+  }
+
+  TinyData data_;
+  data::TemporaryFolder runs_;
+};
+
+/// Stops the run once it has settled, and keeps the checkpoint that it began with.
+class UntilSettled : public Observer {
+ public:
+  explicit UntilSettled(std::string folder) : folder_(std::move(folder)) {}
+  void note(std::string_view text) override {
+    notes += std::string(text) + '\n';
+    if (text.starts_with("tried 1 learner ")) fs::copy_file(folder_ + "/checkpoint", first());
+    if (text.starts_with("going on with")) settled_ = true;
+  }
+  bool stop_requested() override { return settled_; }
+  std::string first() const { return folder_ + "-first"; }
+
+  std::string notes;
+
+ private:
+  const std::string folder_;
+  std::atomic<bool> settled_{false};
+};
+
+TEST_F(LearnerChanges, ARunFindsItsNumberOfLearnersAndIsReplayed) {
+  if (physical_cores() == 1) GTEST_SKIP() << "one core leaves nothing to choose";
+  TrainOptions o = options("run");
+  o.data = "digits";  // an epoch is longer than the time to measure a throughput
+  o.epochs = 1000;
+  o.retune = true;  // whatever an earlier run found
+  UntilSettled observer(*o.out);
+  EXPECT_TRUE(train(tiny_net, o, &observer).interrupted);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "tried 1 learner of 1 thread", observer.notes);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "tried 2 learners of 1 thread", observer.notes);
+  const Position settled = load(*o.out).position;
+  EXPECT_TRUE(settled.settled);
+
+  // On with the run; and again from its beginning, as after a crash.
+  copy("run", "crashed");
+  fs::copy_file(observer.first(), folder("crashed") + "/checkpoint",
+                fs::copy_options::overwrite_existing);
+  EXPECT_FALSE(load(folder("crashed")).position.settled);
+  for (const char* run : {"run", "crashed"}) {
+    TrainOptions again = load(folder(run)).options;
+    again.retune = false;
+    again.resume = again.out = folder(run);
+    again.epochs = settled.epoch + 1;
+    train(tiny_net, again);
+  }
+  expect_same_bits(load(folder("run")), load(folder("crashed")));
+}
+
+/// Learners that stay keep their weights and momentum, new ones start from the central model.
+TEST_F(LearnerChanges, TheRunGoesOnWithMoreLearnersAndWithFewer) {
+  for (const char* sync : {"sma", "ssgd", "local-sgd", "slowmo"}) {
+    TrainOptions o = options(std::string("run") + sync, sync);
+    o.learners = 3;
+    o.epochs = 1;
+    train(tiny_net, o);
+    const auto changed = [&](const std::string& to, std::initializer_list<LearnerChange> changes) {
+      copy("run" + std::string(sync), to + sync);
+      for (const LearnerChange& c : changes) {
+        std::ofstream(folder(to + sync) + "/metrics.jsonl", std::ios::app) << to_json(c) << '\n';
+      }
+      TrainOptions again = load(*o.out).options;
+      again.resume = again.out = folder(to + sync);
+      again.epochs = 3;
+      const TrainResult result = train(tiny_net, again);
+      EXPECT_EQ(result.history.size(), 3u);
+      return result;
+    };
+    const auto more = changed("more", {{1, 0, {4, 1}, false}, {2, 4, {5, 1}, true}});
+    EXPECT_EQ(more.history[1].learners, 4);
+    EXPECT_EQ(more.history[2].learners, 5);
+    const auto fewer = changed("fewer", {{1, 3, {2, 1}, false}, {2, 0, {1, 1}, true}});
+    EXPECT_EQ(fewer.history[1].learners, 2);
+    EXPECT_EQ(fewer.history[2].learners, 1);
+    const auto there_and_back = changed("back", {{1, 0, {5, 1}, false}, {1, 0, {3, 1}, true}});
+    const auto steady = changed("steady", {});
+    EXPECT_EQ(there_and_back.history[2].train_loss, steady.history[2].train_loss) << sync;
+    EXPECT_EQ(load(folder(std::string("back") + sync)).position.arrangement.learners, 3);
+    expect_same_bits(load(folder(std::string("back") + sync)),
+                     load(folder(std::string("steady") + sync)));
+  }
+}
+
+TEST_F(LearnerChanges, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
+  TrainOptions o = options("run");
+  o.learners = 2;
+  o.epochs = 1;
+  train(tiny_net, o);
+  const Checkpoint before = load(*o.out);
+  std::ofstream(*o.out + "/metrics.jsonl", std::ios::app)
+      << to_json(LearnerChange{1, 0, {3, 1}, true}) << '\n';
+  o.resume = o.out;
+  o.epochs = 2;
+  testing::StopAfter at_once(0);
+  train(tiny_net, o, &at_once);
+  const Checkpoint after = load(*o.out);
+  const auto find = [](const Checkpoint& c, Checkpoint::Role role, int64_t index) {
+    for (const auto& t : c.tensors) {
+      if (t.role == role && t.index == index) return t.values;
+    }
+    return std::vector<float>();
+  };
+  using Role = Checkpoint::Role;
+  const auto z = find(before, Role::parameter, 0);
+  EXPECT_EQ(find(after, Role::weights, 2), z);
+  EXPECT_EQ(find(after, Role::momentum, 2), std::vector<float>(z.size()));
+  EXPECT_EQ(find(after, Role::weights, 1), find(before, Role::weights, 1));
+  EXPECT_EQ(find(after, Role::momentum, 1), find(before, Role::momentum, 1));
+  EXPECT_NE(find(after, Role::momentum, 1), std::vector<float>(z.size()));
+}
+
+TEST_F(LearnerChanges, MoreLearnersThanTheMemoryHoldsAreRefused) {
+  TrainOptions o = options("run");
+  o.learners = 5;  // one a batch
+  o.sync = "sma";
+  EXPECT_NO_THROW(train(tiny_net, o));
+  o.out = folder("large");
+  const auto huge = [&](Tensor x) {
+    return dense(dense(dense(x, Dense{.outputs = 60000}), Dense{.outputs = 60000}),
+                 Dense{.outputs = 10});
+  };
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "and this machine has",
+                      error_of([&] { train(huge, o); }));
+}
+
+}  // namespace
+}  // namespace crossbow
