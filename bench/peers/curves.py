@@ -11,9 +11,7 @@ import pathlib
 import statistics
 import sys
 
-WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 40, 44
-COLOURS = ["#0b6e4f", "#d1495b", "#30638e", "#edae49"]
+import svg
 
 
 def read(path):
@@ -33,42 +31,18 @@ def draw(title, sides):
     epochs = max(len(curve) for curve in curves)
     low, high = nice_floor(min(map(min, curves))), nice_floor(max(map(max, curves))) + 0.05
 
-    def x(epoch):
-        return LEFT + (epoch - 1) / max(1, epochs - 1) * (WIDTH - LEFT - RIGHT)
-
-    def y(accuracy):
-        return TOP + (high - accuracy) / (high - low) * (HEIGHT - TOP - BOTTOM)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{LEFT}" y="20" font-size="14">{title}</text>',
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">epoch</text>',
-    ]
+    chart = svg.Chart(title, "epoch", (1, epochs), (low, high))
     for i in range(round((high - low) / 0.05) + 1):
         level = low + 0.05 * i
-        out.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(level):.1f}" y2="{y(level):.1f}" '
-            'stroke="#ddd"/>'
-            f'<text x="{LEFT - 6}" y="{y(level) + 4:.1f}" text-anchor="end">{level * 100:.0f} %</text>'
-        )
+        chart.level(level, f"{level * 100:.0f} %")
     for epoch in range(1, epochs + 1):
-        out.append(
-            f'<text x="{x(epoch):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{epoch}</text>'
-        )
+        chart.tick(epoch, epoch)
     for i, (name, side) in enumerate(sides.items()):
-        colour = COLOURS[i % len(COLOURS)]
+        colour = svg.COLOURS[i % len(svg.COLOURS)]
         for curve in side:
-            points = " ".join(f"{x(e):.1f},{y(a):.1f}" for e, a in enumerate(curve, 1))
-            out.append(
-                f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-            )
-        out.append(
-            f'<text x="{WIDTH - RIGHT - 8}" y="{HEIGHT - BOTTOM - 12 - 18 * i}" '
-            f'text-anchor="end" fill="{colour}">{name}, {len(side)} seeds</text>'
-        )
-    return "\n".join([*out, "</svg>", ""])
+            chart.line(enumerate(curve, 1), colour)
+        chart.legend(i, f"{name}, {len(side)} seeds", colour)
+    return chart.text()
 
 
 def main():

@@ -1,0 +1,123 @@
+"""Time to accuracy: tuned by epochs, chosen by epochs × seconds per epoch, then run with all seeds."""
+
+import dataclasses
+import math
+import os
+import statistics
+
+import tasks
+from results import epochs_to_target, seconds_to_target
+from runner import log
+from tuning import tune
+
+STAGES = ["tune", "speed", "final"]
+SPEED_EPOCHS = 2  # the first warms up
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """A side with one way to learn, and ways to run it that differ in speed alone."""
+
+    name: str
+    side: str
+    variants: tuple
+    sync: str = "none"
+    per_cpu: bool = False
+
+
+CONTESTANTS = {
+    "crossbow-1": Contestant("Crossbow, one learner", "crossbow", ("one learner",)),
+    "crossbow-k": Contestant(
+        "Crossbow, a learner per CPU", "crossbow", ("learner per CPU",), "sma", True
+    ),
+    "pytorch": Contestant("PyTorch", "pytorch", ("eager", "compile")),
+    "jax": Contestant("JAX", "jax", ("gather outside", "gather inside")),
+}
+
+
+def job_of(args, contestant, batch, rate, **fields):
+    return tasks.Job(
+        **{
+            "task": args.task,
+            "stage": "tune",
+            "side": contestant.side,
+            "variant": contestant.variants[0],
+            "batch": batch,
+            "rate": rate,
+            "epochs": tasks.TASKS[args.task].epochs,
+            "target": args.target,
+            "learners": len(args.cpus) if contestant.per_cpu else 1,
+            "sync": contestant.sync,
+            **fields,
+        }
+    )
+
+
+def tuned(runner, args, contestant, batch):
+    """The best record, or None."""
+    job = job_of(args, contestant, batch, math.nan)
+    return next(iter(tune(runner, job, tasks.TASKS[args.task].rates)), None)
+
+
+def seconds_per_epoch(runner, args, contestant, variant, batch):
+    rate = tasks.TASKS[args.task].rates[0]  # none diverges at the smallest
+    fields = {"stage": "speed", "variant": variant, "epochs": SPEED_EPOCHS, "target": None}
+    record = runner.do(job_of(args, contestant, batch, rate, **fields))
+    return record["history"][-1]["seconds"] if record else math.inf
+
+
+def choose(runner, args, contestant):
+    """The job, of the final stage, with the least expected time; None if it reaches no target."""
+    best, least = None, math.inf
+    for batch in args.batches:
+        record = tuned(runner, args, contestant, batch)
+        if not record:
+            continue
+        for variant in contestant.variants:
+            seconds = seconds_per_epoch(runner, args, contestant, variant, batch)
+            if epochs_to_target(record) * seconds < least:
+                least = epochs_to_target(record) * seconds
+                fields = {"stage": "final", "variant": variant}
+                best = job_of(args, contestant, batch, record["job"]["rate"], **fields)
+    return best
+
+
+def warn_if_busy():
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        log(f"Warning: the load is {load:.1f}; only an idle machine gives times to trust.")
+
+
+def run(runner, args):
+    contestants = [CONTESTANTS[name] for name in args.sides]
+    if "tune" in args.stages:
+        for batch in args.batches:
+            for contestant in contestants:
+                tuned(runner, args, contestant, batch)
+    if "speed" in args.stages:
+        warn_if_busy()
+        for batch in args.batches:
+            for contestant in contestants:
+                for variant in contestant.variants:
+                    seconds_per_epoch(runner, args, contestant, variant, batch)
+    if "final" in args.stages:
+        warn_if_busy()
+        chosen = [(c.name, choose(runner, args, c)) for c in contestants]
+        for seed in range(1, args.seeds + 1):
+            for name, job in chosen:
+                if job:
+                    runner.do(dataclasses.replace(job, seed=seed))
+                elif seed == 1:
+                    log(f"{name} reached {args.target:.1%} with no batch and rate: left out")
+
+
+def contestant_of(job):
+    """The name for tables."""
+    return next(
+        c.name for c in CONTESTANTS.values() if (c.side, c.sync) == (job["side"], job["sync"])
+    )
+
+
+def median_seconds(records):
+    """Infinity counts: a side that misses the target with most seeds has no time."""
+    return statistics.median(map(seconds_to_target, records))

@@ -1,0 +1,99 @@
+"""The plots: epochs to the target by number of learners, accuracy over training time by side."""
+
+import math
+import statistics
+
+import accuracy
+import efficiency
+import tasks
+from results import epochs_to_target, seconds_to_target
+from svg import COLOURS, Chart
+
+
+def step_of(length, most):
+    """A round step that divides `length` into at most `most` parts."""
+    power = 10 ** math.floor(math.log10(length / most))
+    return next(power * n for n in (1, 2, 5, 10) if power * n * most >= length)
+
+
+def points_of(record):
+    """(seconds of training so far, test accuracy) by epoch."""
+    seconds = 0.0
+    for epoch in record["history"]:
+        seconds += epoch["seconds"]
+        yield seconds, epoch["test_accuracy"]
+
+
+def accuracy_over_time(title, target, records):
+    """All seeds as thin lines, and a dot where the median seed reaches the target."""
+    sides = {}
+    for record in records:
+        sides.setdefault(accuracy.contestant_of(record["job"]), []).append(record)
+    points = [point for record in records for point in points_of(record)]
+    accuracies = [a for _, a in points]
+    step = step_of(max(max(accuracies), target) - min(accuracies) or 0.01, 6)
+    bottom = math.floor(min(accuracies) / step) * step
+    levels = math.ceil(round((max(max(accuracies), target) - bottom) / step, 6))
+    chart = Chart(
+        f"{title}, test accuracy",
+        "seconds of training",
+        (0, max(s for s, _ in points) * 1.02),
+        (bottom, bottom + levels * step),
+    )
+    for i in range(levels + 1):
+        level = bottom + i * step
+        chart.level(level, f"{100 * level:.{0 if step >= 0.01 else 1}f} %")
+    seconds_step = step_of(chart.x_range[1], 8)
+    for i in range(int(chart.x_range[1] / seconds_step) + 1):
+        chart.tick(i * seconds_step, f"{i * seconds_step:g}")
+    chart.line([(0, target), (chart.x_range[1], target)], "#888", 1)
+    for i, (name, runs) in enumerate(sides.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        for record in runs:
+            chart.line(points_of(record), colour, 1, 0.6)
+        median = statistics.median(map(seconds_to_target, runs))
+        text = f"{name}: not reached"
+        if math.isfinite(median):
+            text = f"{name}: {median:.0f} s"
+            chart.dot(median, target, colour)
+        chart.legend(i, text, colour)
+    return chart.text()
+
+
+def epochs_by_learners(title, target, records):
+    """The best of each algorithm's rates with the first seed; None without many learners. What
+    missed the target has no point."""
+    lines = {}
+    runs = [r for r in records if r["job"]["stage"] == "efficiency" and r["job"]["seed"] == 1]
+    for record in runs:
+        epochs, job = epochs_to_target(record), record["job"]
+        if math.isfinite(epochs):
+            best = lines.setdefault(job["sync"], {})
+            best[job["learners"]] = min(epochs, best.get(job["learners"], math.inf))
+    alone = lines.pop("none", {})
+    if not lines:
+        return None
+    learners = sorted({r["job"]["learners"] for r in runs})
+    most = max(epochs for best in lines.values() for epochs in best.values()) + 1
+    chart = Chart(
+        f"{title}: epochs to {target:.1%}, batch {tasks.SMALLEST_BATCH} a learner",
+        "learners",
+        (-0.3, math.log2(max(learners)) + 0.9),
+        (0, most),
+    )
+    for epochs in range(0, int(most) + 1, max(1, int(step_of(most, 12)))):
+        chart.level(epochs, epochs)
+    for k in learners:
+        chart.tick(math.log2(k), k)
+    order = [name for name in (*efficiency.ALGORITHMS, *sorted(lines)) if name in lines]
+    for i, name in enumerate(dict.fromkeys(order)):
+        # Equal epochs would hide each other: each algorithm stands a little beside the others.
+        shift = 0.06 * (i - (len(lines) - 1) / 2)
+        colour = COLOURS[i % len(COLOURS)]
+        points = sorted((math.log2(k), epochs) for k, epochs in {**alone, **lines[name]}.items())
+        points = [(x + shift, y) for x, y in points]
+        chart.line(points, colour)
+        for x, y in points:
+            chart.dot(x, y, colour)
+        chart.legend(i, name, colour)
+    return chart.text()

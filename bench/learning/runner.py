@@ -1,0 +1,162 @@
+"""Runs one job as a process of its own and records what came of it.
+
+Every side writes a JSON line per epoch to a file, which is watched here: `metrics.jsonl` of
+Crossbow's run folder, the standard output of a peer.
+"""
+
+import ctypes
+import datetime
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import tasks
+
+POLL_SECONDS = 0.2
+LEARNERS = {"pytorch": "torch_learner.py", "jax": "jax_learner.py"}
+FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
+
+
+class Failed(Exception):
+    """One sentence that says why a job gave no result."""
+
+
+def log(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def end_with_parent():
+    """In the child: no training goes on behind the back of a driver that was killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Runner:
+    """Not yet run jobs are run, for others the record is returned."""
+
+    def __init__(self, args, results):
+        self.args, self.results = args, results
+        self.failures = 0
+
+    def do(self, job):
+        """The job's record, or None if it failed, which is reported."""
+        found = self.results.find(job)
+        if found:
+            return found
+        log(f"{datetime.datetime.now():%H:%M:%S} {job}")
+        try:
+            record = self.results.add(job, self.run(job))
+        except Failed as failure:
+            self.failures += 1
+            log(f"  failed: {failure}")
+            return None
+        epochs = record["history"]
+        log(
+            f"  {record['outcome']}; epochs {len(epochs)}, "
+            f"{sum(epoch['seconds'] for epoch in epochs):.1f} s of training: "
+            + " ".join(f"{100 * epoch['test_accuracy']:.2f}" for epoch in epochs)
+        )
+        return record
+
+    def run(self, job):
+        load, start = os.getloadavg()[0], time.time()
+        epochs = job.stop_after or job.epochs
+        with tempfile.TemporaryDirectory(prefix="crossbow-learning-") as folder:
+            folder = pathlib.Path(folder)
+            outcome, history = self.watch(job, self.command(job, epochs, folder), folder)
+        if outcome is None:
+            reached = job.target is not None and history[-1]["test_accuracy"] >= job.target
+            whole = len(history) == job.epochs
+            outcome = "reached" if reached else "unreached" if whole else "cut"
+        return {
+            "outcome": outcome,
+            "history": history,
+            "threads": self.threads(job),
+            "nice": os.nice(0),
+            "load": round(load, 2),
+            "started": datetime.datetime.fromtimestamp(start).isoformat(timespec="seconds"),
+            "wall_seconds": round(time.time() - start, 1),
+        }
+
+    def threads(self, job):
+        """Of each learner. Where only epochs count, one: threads that wait for each other lose far
+        more than their share on a busy machine."""
+        timed = job.stage in tasks.TIMED_STAGES
+        return max(1, len(self.args.cpus) // job.learners) if timed else 1
+
+    def command(self, job, epochs, folder):
+        task = tasks.TASKS[job.task]
+        data = self.args.data[job.task]
+        shared = [
+            *("--model", task.model),
+            *("--batch", job.batch),
+            *("--lr", job.rate),
+            *("--seed", job.seed),
+            *("--epochs", epochs),
+            *(("--target-accuracy", job.target) if job.target is not None else ()),
+        ]
+        if job.side == "crossbow":
+            command = [
+                *(self.args.crossbow, "train", "--json", *shared),
+                *("--data", f"{task.data}:{data}", *task.options),
+                *("--learners", job.learners, "--sync", job.sync),
+                *("--threads-per-learner", self.threads(job)),
+                *("--lr-schedule", "fixed", "--weight-decay", tasks.WEIGHT_DECAY),
+                *(() if "--momentum" in job.options else ("--momentum", tasks.MOMENTUM)),
+                *job.options,
+                *("--out", folder / "run"),
+            ]
+        else:
+            command = [
+                *(self.args.python, tasks.HERE / LEARNERS[job.side], *shared),
+                *("--data", data, "--variant", job.variant, "--threads", self.threads(job)),
+            ]
+        return [str(word) for word in command]
+
+    def watch(self, job, command, folder):
+        """(outcome or None, history); the process has ended."""
+        lines = folder / ("run/metrics.jsonl" if job.side == "crossbow" else "epochs.jsonl")
+        with open(folder / "epochs.jsonl", "w") as out, open(folder / "errors", "w+") as errors:
+            try:
+                process = subprocess.Popen(
+                    command, stdout=out, stderr=errors, preexec_fn=end_with_parent
+                )
+            except OSError as error:
+                raise Failed(f"{command[0]}: {error.strerror}")
+            try:
+                history = []
+                while process.poll() is None:
+                    time.sleep(POLL_SECONDS)
+                    history = read_history(lines)
+                    if tasks.diverged(history):
+                        return "diverged", history
+            finally:
+                process.kill()
+                process.wait()
+            errors.seek(0)
+            said = errors.read()
+        if process.returncode != 0 and "loss became" not in said:
+            last = said.strip().splitlines()[-1:] or ["it printed nothing"]
+            raise Failed(f"exit status {process.returncode}: {last[0]}")
+        history = read_history(lines)
+        if process.returncode != 0:
+            return "diverged", history
+        if not history:
+            raise Failed("it ended without a single epoch")
+        return None, history
+
+
+def read_history(path):
+    """The epochs finished so far; the last line may be half written."""
+    if not path.exists():
+        return []
+    history = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.startswith('{"epoch"') and line.endswith("\n"):
+            record = json.loads(line)
+            history.append({name: record[name] for name in FIELDS})
+    return history
