@@ -107,12 +107,14 @@ void print_memory(const Memory& m, const TrainOptions& o) {
       "  activations      {:10.2f}   ({:.2f} without reuse), gradients and scratch among them\n",
       m.activations, m.activations_without_reuse);
   const LearnerMemory& l = m.learners;
-  fmt::print("\n{} in {}: {:.2f}, as replicas of {:.2f}, arenas of {:.2f}, a central model of {:.2f}\n",
-             count(l.learners, "learner"), count(l.workers, "arena"), l.total_mb(), l.replica,
-             l.arena, l.central);
-  fmt::print("as many processes of a framework that keeps all it computes: {:.2f}, and its own "
-             "libraries in each\n",
-             l.learners * m.elsewhere);
+  fmt::print("\nmemory of {}, MiB\n", count(l.learners, "learner"));
+  fmt::print("  replicas         {:10.2f}   {} of {:.2f}\n", l.learners * l.replica, l.learners,
+             l.replica);
+  fmt::print("  arenas           {:10.2f}   {} of {:.2f}, shared by turns\n", l.workers * l.arena,
+             l.workers, l.arena);
+  fmt::print("  central model    {:10.2f}\n", l.devices * l.central);
+  fmt::print("  in all           {:10.2f}   {:.2f} in tensors alone as PyTorch processes\n",
+             l.total_mb(), l.learners * m.elsewhere);
 }
 
 int run(const Flags& flags) {

@@ -121,13 +121,11 @@ void print_accuracy(std::FILE* out, const TrainResult& r) {
 }
 
 void print_memory(std::FILE* out, const TrainResult& r) {
-  const LearnerMemory& m = r.memory;
-  fmt::print(out,
-             "  memory    {:.0f} MiB at most, of which {} in {} take {:.0f}; {} of a framework that "
-             "keeps all\n            it computes would hold {:.0f}, and its own libraries in each\n",
-             peak_memory_mb(), count(m.learners, "learner"), count(m.workers, "arena"),
-             m.total_mb(), m.learners == 1 ? "a process" : count(m.learners, "processe"),
-             m.learners * r.framework_mb);
+  const int k = r.memory.learners;
+  fmt::print(out, "  memory    {:.0f} MiB at most; {} took {:.0f} of it, and {} would hold {:.0f} in tensors alone\n",
+             peak_memory_mb(), count(k, "learner"), r.memory.total_mb(),
+             k == 1 ? "a PyTorch process" : fmt::format("{} PyTorch processes", k),
+             k * r.framework_mb);
 }
 
 void print_summary(std::FILE* out, const TrainResult& r) {

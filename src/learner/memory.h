@@ -23,8 +23,9 @@ struct LearnerMemory {
 LearnerMemory memory_of(const CompiledModel& model, const SyncAlgorithm* sync,
                         const EngineOptions& options);
 
-/// What a replica costs a framework that keeps every layer's output until its gradient is known,
-/// each replica in a process of its own: weights, gradients, momentum and outputs alone, in MiB.
+/// What a replica costs a framework like PyTorch that keeps every layer's output until its gradient
+/// is known, each replica in a process of its own: weights, gradients, momentum and outputs alone,
+/// without the process's libraries and workspaces, in MiB.
 double framework_mb(const Graph& forward, bool momentum);
 
 }  // namespace crossbow

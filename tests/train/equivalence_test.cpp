@@ -1,0 +1,94 @@
+// Ways to train that must come to the same, but for the order in which sums are rounded: a whole
+// net, its data, augmentation and dropout.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/machine.h"
+#include "ops/activation.h"
+#include "ops/dropout.h"
+#include "train/checkpoint.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using testing::tiny_options;
+using testing::TinyData;
+
+/// No batch norm: its statistics are those of a learner's own batch.
+Tensor net(Tensor x) {
+  x = max_pool(relu(conv2d(x, Conv2d{.filters = 5, .padding = 1})), 2);
+  return dense(dropout(relu(dense(x, Dense{.outputs = 16})), 0.2f), Dense{.outputs = 10});
+}
+
+class Equivalence : public ::testing::Test {
+ protected:
+  TrainOptions options(int64_t batch, int64_t learners) {
+    TrainOptions o = tiny_options(data_, "cpu");
+    o.batch = batch;
+    o.learners = learners;
+    o.sync = "ssgd";
+    return o;
+  }
+  /// The weights after training, and the losses of its epochs.
+  std::vector<float> trained(TrainOptions o) {
+    o.out = (runs_.path() / std::to_string(runs_made_++)).string();
+    const TrainResult result = train(net, o);
+    std::vector<float> values;
+    for (const auto& t : load_checkpoint(*o.out, [](std::string_view) {}).tensors) {
+      if (t.role == Checkpoint::Role::parameter) {
+        values.insert(values.end(), t.values.begin(), t.values.end());
+      }
+    }
+    for (const EpochRecord& e : result.history) values.push_back(static_cast<float>(e.train_loss));
+    return values;
+  }
+  static void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    double distance = 0, norm = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      distance += (a[i] - b[i]) * (a[i] - b[i]);
+      norm += a[i] * a[i];
+    }
+    EXPECT_LT(std::sqrt(distance / norm), 2e-5);
+  }
+
+  TinyData data_;
+  data::TemporaryFolder runs_;
+  int runs_made_ = 0;
+};
+
+TEST_F(Equivalence, SynchronousLearnersAreOneLargeBatch) {
+  const auto one = trained(options(16, 1));
+  expect_near(one, trained(options(8, 2)));
+  expect_near(one, trained(options(4, 4)));
+  EXPECT_NE(one, trained(options(8, 1)));
+  TrainOptions clipped = options(16, 1);
+  clipped.clip_norm = 0.5;
+  TrainOptions clipped_four = options(4, 4);
+  clipped_four.clip_norm = 0.5;
+  expect_near(trained(clipped), trained(clipped_four));
+}
+
+TEST_F(Equivalence, ABatchInPartsIsTheBatch) {
+  TrainOptions o = options(16, 1);
+  const auto whole = trained(o);
+  for (const int64_t splits : {2, 3, 16}) {
+    o.splits = splits;
+    expect_near(whole, trained(o));
+  }
+}
+
+TEST_F(Equivalence, DevicesAgreeAsLearnersDo) {
+  if (physical_cores() == 1) GTEST_SKIP() << "one core makes one device";
+  for (const char* sync : {"sma", "ssgd", "local-sgd"}) {
+    TrainOptions one = options(8, 4), two = options(8, 2);
+    one.sync = two.sync = sync;
+    two.device = "cpu:0,cpu:1";
+    expect_near(trained(one), trained(two));
+  }
+}
+
+}  // namespace
+}  // namespace crossbow
