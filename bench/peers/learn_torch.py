@@ -1,7 +1,7 @@
 """Trains lenet on MNIST or resnet-20 on CIFAR-10 with PyTorch: learning curves to compare with.
 
 Prints a JSON line per epoch. The recipe is Crossbow's: Xavier-uniform weights by fan-in, zero
-biases, SGD with momentum 0.9 and weight decay 1e-4 on all parameters. MNIST: pixels / 256.
+biases, SGD with momentum 0.9 and weight decay 1e-4 on all parameters. MNIST: pixels / 255.
 CIFAR-10: pixels / 127.5 - 1; training images padded by 4 zeros, cropped back to 32x32 at random,
 and mirrored at random. The last batch of an epoch may be smaller; nothing is dropped.
 """
@@ -31,7 +31,7 @@ def read_idx(folder, name):
 def read_mnist(folder, split):
     prefix = "train" if split == "train" else "t10k"
     images = torch.from_numpy(read_idx(folder, f"{prefix}-images-idx3-ubyte").copy())[:, None]
-    return images / 256, torch.from_numpy(
+    return images / 255, torch.from_numpy(
         read_idx(folder, f"{prefix}-labels-idx1-ubyte").astype(np.int64)
     )
 

@@ -110,8 +110,8 @@ void print_bound(std::FILE* to, const BenchmarkResult& r) {
 
 void print_text(const BenchmarkResult& r) {
   const TrainOptions& o = r.options;
-  fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision,
-             text_of(r.arrangement), o.device);
+  fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision, text_of(r.arrangement),
+             o.device);
   fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
              grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
              grouped(std::llround(r.fastest_window)), r.step_ms);

@@ -69,7 +69,8 @@ int run(const Flags& flags) {
   Tuner tuner;
   tuner.preset(checkpoint.plan);
   const ModelSpec spec{checkpoint.image, checkpoint.classes, options.batch, {}};
-  CompiledModel model(build_model(options.model, spec), compile_options(options, arrangement, &tuner));
+  CompiledModel model(build_model(options.model, spec),
+                      compile_options(options, arrangement, &tuner));
   const int64_t rows = evaluation_rows(options.batch);
   Evaluator::compile(model, dataset->test->size(), rows);
   Workers workers(plan_threads(1, physical_cores(), arrangement.threads));

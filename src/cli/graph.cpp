@@ -3,9 +3,9 @@
 
 #include "cli/command.h"
 #include "graph/dot.h"
+#include "learner/memory.h"
 #include "models/model.h"
 #include "passes/passes.h"
-#include "learner/memory.h"
 #include "plan/compiled_model.h"
 #include "train/config.h"
 #include "train/recipe.h"

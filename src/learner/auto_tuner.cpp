@@ -7,7 +7,7 @@ namespace crossbow {
 namespace {
 
 constexpr double kThreshold = 0.02;  // a rise below this is none
-constexpr double kCertain = 4;         // standard errors that a rise must exceed
+constexpr double kCertain = 4;       // standard errors that a rise must exceed
 constexpr double kSteady = 0.005;    // a standard error as small as this is good enough
 constexpr size_t kWindows = 10, kMostWindows = 30;
 constexpr int kWarmUp = 1;              // windows after each change
@@ -60,6 +60,10 @@ AutoTuner::AutoTuner(std::vector<Arrangement> ladder, const Trial& known)
   settled_ = checking_ = true;
   at_ = rung_of(known.arrangement);
   trials_.push_back(known);
+}
+
+void AutoTuner::limit(int learners) {
+  while (ladder_.size() > at_ + 1 && ladder_.back().learners > learners) ladder_.pop_back();
 }
 
 size_t AutoTuner::rung_of(const Arrangement& arrangement) const {

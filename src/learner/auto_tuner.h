@@ -37,6 +37,9 @@ class AutoTuner {
   /// the throughput is still the same, and searches if it is not.
   AutoTuner(std::vector<Arrangement> ladder, const Trial& known);
 
+  /// Tries nothing with more learners than that from now on.
+  void limit(int learners);
+
   /// What is to run now.
   const Arrangement& current() const { return ladder_[at_]; }
   bool settled() const { return settled_; }
@@ -57,14 +60,14 @@ class AutoTuner {
   void move_to(size_t rung);
   size_t rung_of(const Arrangement& arrangement) const;
 
-  const std::vector<Arrangement> ladder_;
+  std::vector<Arrangement> ladder_;
   const bool watch_;
   bool settled_ = false;
   bool checking_ = false;  // what was known before
-  size_t at_ = 0;     // rung of the ladder
-  size_t best_ = 0;   // trial
-  int failures_ = 0;  // trials since the best
-  int warming_up_;    // windows to be ignored
+  size_t at_ = 0;          // rung of the ladder
+  size_t best_ = 0;        // trial
+  int failures_ = 0;       // trials since the best
+  int warming_up_;         // windows to be ignored
   std::vector<double> windows_;
   std::vector<Trial> trials_;
 };

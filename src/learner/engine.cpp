@@ -140,9 +140,8 @@ int64_t Engine::run(const Segment& segment) {
   const int64_t k = learners();
   scheduler_.start((segment.batches + k - 1) / k, segment.stop);
   for (int d = 0; sync_ && d < options_.threads.devices; ++d) {
-    central_of(d)->start(segment.after_first_drop, [this, d](int64_t i, ExchangeInput& input) {
-      describe(d, i, input);
-    });
+    central_of(d)->start(segment.after_first_drop,
+                         [this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
   }
   const auto batches_done = [&] { return std::min(scheduler_.completed() * k, segment.batches); };
   workers_.start([this](int worker) { work(worker); });

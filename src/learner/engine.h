@@ -23,7 +23,8 @@ struct EngineOptions {
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes. With k learners
-/// in all, those of a device in a row, learner j has the batches first + j, first + k + j, …: those of iterations 0, 1, ….
+/// in all, those of a device in a row, learner j has the batches first + j, first + k + j, …: those
+/// of iterations 0, 1, ….
 struct Segment {
   data::BatchSource* source = nullptr;
   int64_t epoch = 0;
@@ -85,6 +86,7 @@ class Engine {
   const Central* central() const { return centrals_.empty() ? nullptr : centrals_[0].get(); }
   /// The side of the learners' weights that is valid between segments.
   int side() const { return central() ? central()->side() : 0; }
+  const BatchShape& batch() const { return options_.batch; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
   std::span<const Buffer> arenas() const { return arenas_; }

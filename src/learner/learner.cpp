@@ -46,9 +46,8 @@ Learner::Learner(CompiledModel& model, const LearnerPlan& plan,
       view.states = states_.data();
       view.central = plan.central[static_cast<size_t>(route.from)];
       for (size_t program = 0; program < program_rows_.size(); ++program) {
-        bound_[index(static_cast<int>(worker), route, program)] =
-            std::make_unique<const Bound>(model.training(program_rows_[program]), view,
-                                          *arenas[worker]);
+        bound_[index(static_cast<int>(worker), route, program)] = std::make_unique<const Bound>(
+            model.training(program_rows_[program]), view, *arenas[worker]);
       }
     }
   }

@@ -72,8 +72,8 @@ class Learner {
   }
   /// A step without a batch: the pull alone.
   void idle_step(double pull, Route route);
-  /// As step, of a whole batch in one part, adding each op's seconds to `seconds`, which has one element more than
-  /// the program has ops: that of an update after them all.
+  /// As step, of a whole batch in one part, adding each op's seconds to `seconds`, which has one
+  /// element more than the program has ops: that of an update after them all.
   void timed_step(int worker, Step step, double lr, double pull, Route route,
                   std::span<double> seconds);
 

@@ -27,7 +27,9 @@ LearnerMemory memory_of(const CompiledModel& model, const SyncAlgorithm* sync,
   m.devices = options.threads.devices;
   m.learners = m.devices * options.learners;
   m.workers = options.threads.all_workers();
-  const int vectors = (shared ? 0 : traits.overlaps ? 2 : 1) +
+  const int vectors = (shared            ? 0
+                       : traits.overlaps ? 2
+                                         : 1) +
                       (!shared && options.sgd.momentum > 0 ? 1 : 0) + (gradients ? 1 : 0) +
                       (splits ? 1 : 0);
   m.replica = vectors * flat + states;

@@ -52,8 +52,9 @@ LearnerSearch::LearnerSearch(const TrainOptions& options, const Graph& forward, 
 Arrangement LearnerSearch::start() {
   if (candidates_.size() == 1) return candidates_[0];
   if (const auto known = remembered(); known && !retune_) {
-    observer_.note(fmt::format("{}, found the fastest before: {:.0f} images/s; --retune looks again",
-                               text_of(known->arrangement), known->rate));
+    observer_.note(
+        fmt::format("{}, found the fastest before: {:.0f} images/s; --retune looks again",
+                    text_of(known->arrangement), known->rate));
     tuner_.emplace(candidates_, *known);
     return known->arrangement;
   }
@@ -78,6 +79,11 @@ void LearnerSearch::resume(const Arrangement& arrangement, bool settled) {
   if (candidates_.size() == 1 || (settled && !retune_)) return;
   tuner_.emplace(candidates_, retune_);
   moving_ = tuner_->current() != arrangement;
+}
+
+void LearnerSearch::limit(int learners) {
+  while (candidates_.size() > 1 && candidates_.back().learners > learners) candidates_.pop_back();
+  if (tuner_) tuner_->limit(learners);
 }
 
 void LearnerSearch::begin_segment() {
@@ -123,8 +129,8 @@ void LearnerSearch::tell(const AutoTuner::Trial& trial) {
 void LearnerSearch::settle() {
   const Arrangement best = tuner_->best().arrangement;
   memory_.remember(key_, remembered_text(best) + fmt::format("{:.1f}", tuner_->best().rate));
-  observer_.note(fmt::format("going on with {}, the fastest of {}", text_of(best),
-                             tuner_->trials().size()));
+  observer_.note(
+      fmt::format("going on with {}, the fastest of {}", text_of(best), tuner_->trials().size()));
 }
 
 }  // namespace crossbow

@@ -25,6 +25,8 @@ class LearnerSearch {
   /// What a resumed run had settled on, or else had just tried.
   void resume(const Arrangement& arrangement, bool settled);
   bool settled() const { return !tuner_ || tuner_->settled(); }
+  /// More on a device cannot be had, or have nothing to do.
+  void limit(int learners);
 
   /// The clock of the throughput starts, at no batches.
   void begin_segment();
@@ -42,7 +44,7 @@ class LearnerSearch {
 
   const int64_t batch_;
   const int devices_;
-  const std::vector<Arrangement> candidates_;
+  std::vector<Arrangement> candidates_;
   const bool retune_;
   const std::string key_;
   Tuner& memory_;

@@ -43,8 +43,8 @@ CompileOptions compile_options(const TrainOptions& options, const Arrangement& a
   compile.device = device_list(options.device).kind;
   compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   compile.threads = arrangement.threads;
-  compile.update = !options.clip_norm && options.splits == 1 &&
-                   !(sync && sync->traits().averages_gradients);
+  compile.update =
+      !options.clip_norm && options.splits == 1 && !(sync && sync->traits().averages_gradients);
   compile.chooser = options.deterministic ? nullptr : chooser;
   return compile;
 }

@@ -24,7 +24,7 @@ CompiledModel compile(const Graph& forward, const TrainOptions& options,
   return model;
 }
 
-LearnerMemory affordable(const LearnerMemory& memory, const TrainOptions& options) {
+const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOptions& options) {
   if (memory.total_mb() > memory_mb()) {
     fail_usage(
         "--learners {}: with a batch of {} they need {:.0f} MiB, and this machine has {:.0f}; "
@@ -34,18 +34,30 @@ LearnerMemory affordable(const LearnerMemory& memory, const TrainOptions& option
   return memory;
 }
 
+LearnerMemory memory_for(const CompiledModel& model, const TrainOptions& options,
+                         const Arrangement& arrangement, const BatchShape& batch) {
+  return memory_of(model, sync_of(options, arrangement).get(),
+                   engine_options(options, arrangement, batch));
+}
+
 }  // namespace
 
 Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
            const data::Dataset& dataset, Tuner& tuner)
     : model(compile(forward, options, arrangement, dataset, tuner)),
-      memory(affordable(
-          memory_of(model, sync_of(options, arrangement).get(),
-                    engine_options(options, arrangement, batch_shape(options, dataset))),
-          options)),
+      memory(refuse_too_much(memory_for(model, options, arrangement, batch_shape(options, dataset)),
+                             options)),
       engine(model, sync_of(options, arrangement),
              engine_options(options, arrangement, batch_shape(options, dataset))),
       evaluator(model, engine.model(), engine.workers(), engine.arenas(), dataset,
                 evaluation_rows(options.batch)) {}
+
+int Team::affordable(const TrainOptions& options, int most) const {
+  const auto fits = [&](int learners) {
+    return memory_for(model, options, {learners, 1}, engine.batch()).total_mb() <= memory_mb();
+  };
+  while (most > 1 && !fits(most)) --most;
+  return most;
+}
 
 }  // namespace crossbow

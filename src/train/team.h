@@ -14,6 +14,10 @@ struct Team {
   Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
        const data::Dataset& dataset, Tuner& tuner);
 
+  /// How many learners the machine's memory would hold, at most `most`, as far as can be told from
+  /// the programs of this team.
+  int affordable(const TrainOptions& options, int most) const;
+
   CompiledModel model;
   const LearnerMemory memory;
   Engine engine;

@@ -21,8 +21,8 @@ int64_t least_learners(const TrainOptions& options) {
 }
 
 int64_t most_learners(const TrainOptions& options, const Checkpoint* from) {
-  const int most = std::max(candidates(options).back().learners,
-                            from ? from->position.arrangement.learners : 1);
+  const int most =
+      std::max(candidates(options).back().learners, from ? from->position.arrangement.learners : 1);
   return device_list(options.device).count * most;
 }
 
@@ -96,6 +96,9 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
     position_.settled = search_.settled();
   }
   arrange(position_.arrangement, from);
+  const int64_t busy = pipeline_.batches() / device_list(options.device).count;
+  const int64_t tried = candidates(options).back().learners;
+  search_.limit(team_->affordable(options, static_cast<int>(std::min(busy, tried))));
   observer.started(options, samples());
   tell_team();
 }
@@ -128,6 +131,7 @@ void Trainer::make(const LearnerChange& change) {
     const Checkpoint before = state();
     arrange(change.arrangement, &before);
     position_.seconds += seconds_since(start);
+    if (change.settled) tell_team();
   }
   position_.settled = change.settled;
   if (folder_) folder_->metrics().learners(change);
@@ -147,11 +151,14 @@ void Trainer::make_changes() {
 
 void Trainer::tell_team() {
   const ThreadPlan plan = thread_plan(options_, position_.arrangement);
-  const std::string devices = plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
-  const std::string alone = engine().learners() == 1 && options_.sync != "none" && !engine().central()
-                                ? fmt::format("; alone, --sync {} is plain SGD", options_.sync)
-                                : "";
-  observer_.note(fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
+  const std::string devices =
+      plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
+  const std::string alone =
+      engine().learners() == 1 && options_.sync != "none" && !engine().central()
+          ? fmt::format("; alone, --sync {} is plain SGD", options_.sync)
+          : "";
+  observer_.note(
+      fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
 }
 
 TrainResult Trainer::run() {
@@ -288,7 +295,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   progress.phase = Progress::Phase::evaluating;
   engine().snapshot();
   const auto evaluation = team_->evaluator.run([&] { return observer_.stop_requested(); },
-                                         [&](int64_t done) { progress.done = done; });
+                                               [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {

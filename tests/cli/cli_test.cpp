@@ -34,10 +34,9 @@ class Cli : public ::testing::Test {
  protected:
   /// Runs `crossbow ARGUMENTS` in an empty folder, where it also finds its caches.
   Outcome crossbow(const std::string& arguments) {
-    const std::string command = "cd " + folder() +
-                                " && XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive " CROSSBOW_BINARY " " +
-                                arguments +
-                                " >out 2>err";
+    const std::string command =
+        "cd " + folder() + " && XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive " CROSSBOW_BINARY " " +
+        arguments + " >out 2>err";
     Outcome outcome;
     const int status = std::system(command.c_str());
     outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

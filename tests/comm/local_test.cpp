@@ -19,7 +19,8 @@ float value(int r, int64_t operation, int64_t i) {
 
 float sum_of(int ranks, int64_t operation, int64_t i) {
   float sum = 0;
-  for (int r = 0; r < ranks; ++r) sum = r == 0 ? value(0, operation, i) : sum + value(r, operation, i);
+  for (int r = 0; r < ranks; ++r)
+    sum = r == 0 ? value(0, operation, i) : sum + value(r, operation, i);
   return sum;
 }
 
@@ -40,7 +41,8 @@ void sum_up(int ranks, int64_t operations) {
         while (!comm.complete(n)) {
           if (!comm.advance()) std::this_thread::yield();
         }
-        for (int64_t i = 0; i < kElements; ++i) wrong += values.as<float>()[i] != sum_of(ranks, n, i);
+        for (int64_t i = 0; i < kElements; ++i)
+          wrong += values.as<float>()[i] != sum_of(ranks, n, i);
       }
     });
   }

@@ -106,6 +106,13 @@ TEST(AutoTuner, WatchingItSearchesAgainWhenTheMachineChanges) {
   EXPECT_EQ(tuner.current().learners, 2);
 }
 
+TEST(AutoTuner, ALimitEndsTheLadder) {
+  AutoTuner tuner(arrangements(8, 1), false);
+  tuner.limit(5);
+  settle(tuner, [](int k, int) { return 100.0 * k; });
+  EXPECT_EQ(tuner.current().learners, 5);
+}
+
 TEST(AutoTuner, WhatItKnewIsCheckedOnce) {
   const AutoTuner::Trial known{{3, 1}, 300};
   AutoTuner right(arrangements(4, 1), known);

@@ -19,7 +19,8 @@ TEST(ThreadPlan, HasNoMoreWorkersThanLearnersAndNoMoreThreadsThanCores) {
   EXPECT_EQ(plan_threads(1, 16, 3, kEight, 8).workers, 2);
   EXPECT_EQ(plan_threads(2, 16, 1, kEight, 8).workers, 4);
   EXPECT_EQ(plan_threads(3, 16, 1, kEight, 8).workers, 2);
-  EXPECT_EQ(plan_threads(1, 2, 16, kEight, 8).workers, 1);  // more threads than cores were asked for
+  EXPECT_EQ(plan_threads(1, 2, 16, kEight, 8).workers,
+            1);  // more threads than cores were asked for
 }
 
 TEST(ThreadPlan, TiesThreadsDownOnlyWhereItHasTheWholeMachine) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/error.h"
 #include "core/file.h"
 #include "support/error_text.h"
 #include "train/checkpoint.h"
@@ -94,6 +95,29 @@ TEST_P(Resume, ARunStoppedAnywhereGoesOnBitForBit) {
     EXPECT_FALSE(resumed.interrupted);
     expect_same_state(folder("whole"), folder(run));
     expect_same_history(whole, resumed);
+  }
+}
+
+class FailAfter : public StopAfter {
+ public:
+  using StopAfter::StopAfter;
+  bool stop_requested() override {
+    if (StopAfter::stop_requested()) fail("a learner's memory is on fire");
+    return false;
+  }
+};
+
+TEST_P(Resume, ARunThatFailsLeavesACheckpointToGoOnFrom) {
+  train(tiny_net, options("whole"));
+  for (const int calls : {1, 9}) {  // in the first epoch and in the second
+    const std::string run = "failed" + std::to_string(calls);
+    FailAfter failing(calls);
+    EXPECT_EQ(error_of([&] { train(tiny_net, options(run), &failing); }),
+              "a learner's memory is on fire");
+    TrainOptions again = options(run);
+    again.resume = folder(run);
+    train(tiny_net, again);
+    expect_same_state(folder("whole"), folder(run));
   }
 }
 
