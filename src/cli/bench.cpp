@@ -115,7 +115,7 @@ void print_text(const BenchmarkResult& r) {
   fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
              grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
              grouped(std::llround(r.fastest_window)), r.step_ms);
-  if (r.arrangement.learners > 1) {
+  if (r.sync_work > 0) {
     fmt::print(
         "  sync     {}: {:.2f} % of the time computing exchanges, {:.2f} % waiting for them\n",
         o.sync, 100 * r.sync_work, 100 * r.sync_wait);
@@ -137,6 +137,10 @@ int run(const Flags& flags) {
   options = with_recipe(options, find_model(options.model).recipe);
   options.data = data;
   validate(options);
+  if (options.splits > 1) {
+    fail_usage("--splits {}: bench measures whole batches; give it the size of a part as --batch",
+               options.splits);
+  }
   if (!(flags.seconds > 0) || flags.seconds > 3600) {
     fail_usage("--seconds {}: it must be above 0 and at most 3600", flags.seconds);
   }

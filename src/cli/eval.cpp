@@ -54,7 +54,13 @@ int run(const Flags& flags) {
   TrainOptions trained = checkpoint.options;
   trained.threads_per_learner.reset();  // this machine's, unless a flag says otherwise
   trained.learners.reset();
-  trained.sync = "none";
+  trained.sync = "none";  // and what goes with it
+  trained.sync_period.reset();
+  trained.alpha.reset();
+  trained.central_momentum.reset();
+  trained.splits = 1;
+  trained.retune = false;
+  trained.device = device_list(trained.device).kind;
   const TrainOptions options =
       with_recipe(flags.options.apply(trained), find_model(trained.model).recipe);
   validate(options);

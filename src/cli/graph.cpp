@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 #include "plan/compiled_model.h"
 #include "train/config.h"
+#include "train/evaluation.h"
 #include "train/recipe.h"
 #include "train/setup.h"
 
@@ -35,6 +36,7 @@ struct Memory {
 Memory memory_of(CompiledModel& model, const Graph& forward, const TrainOptions& options,
                  const Arrangement& arrangement) {
   const Program& program = *model.training(options.batch);
+  model.evaluation(evaluation_rows(options.batch));  // in the same arena
   const ParameterLayout& layout = *program.parameters();
   const auto flat = static_cast<double>(layout.parameter_elements) * size_of(layout.dtype);
   Memory m;
@@ -112,7 +114,8 @@ void print_memory(const Memory& m, const TrainOptions& o) {
              l.replica);
   fmt::print("  arenas           {:10.2f}   {} of {:.2f}, shared by turns\n", l.workers * l.arena,
              l.workers, l.arena);
-  fmt::print("  central model    {:10.2f}\n", l.devices * l.central);
+  fmt::print("  central model    {:10.2f}   and what is evaluated\n",
+             l.devices * l.central + l.evaluated);
   fmt::print("  in all           {:10.2f}   {:.2f} in tensors alone as PyTorch processes\n",
              l.total_mb(), l.learners * m.elsewhere);
 }

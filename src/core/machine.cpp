@@ -1,6 +1,7 @@
 #include "core/machine.h"
 
 #include <hwloc.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,22 +26,36 @@ struct DestroyTopology {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
 };
 
-std::vector<int> find_cores() {
+bool may_run_on(const cpu_set_t& allowed, int cpu) {
+  return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed);
+}
+
+/// The first allowed CPU of each core, in the topology's order; empty if that cannot be told.
+std::vector<int> first_cpus(const cpu_set_t& allowed) {
   std::vector<int> cpus;
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) == 0) {
-    const std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
-    hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
-    if (hwloc_topology_load(raw) == 0) {
-      const bool cores = hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_CORE) > 0;
-      const hwloc_obj_type_t type = cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
-      for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(raw, type, core));) {
-        cpus.push_back(hwloc_bitmap_first(core->cpuset));
-      }
-    }
+  if (hwloc_topology_init(&raw) != 0) return cpus;
+  const std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
+  if (hwloc_topology_load(raw) != 0) return cpus;
+  for (hwloc_obj_t core = nullptr;
+       (core = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, core));) {
+    int cpu = hwloc_bitmap_first(core->cpuset);
+    while (cpu >= 0 && !may_run_on(allowed, cpu)) cpu = hwloc_bitmap_next(core->cpuset, cpu);
+    if (cpu >= 0) cpus.push_back(cpu);
   }
-  if (cpus.empty()) cpus.push_back(0);
   return cpus;
+}
+
+std::vector<int> find_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> cpus = first_cpus(allowed);
+  if (!cpus.empty()) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (may_run_on(allowed, cpu)) cpus.push_back(cpu);
+  }
+  return cpus.empty() ? std::vector<int>{0} : cpus;
 }
 
 }  // namespace

@@ -10,6 +10,8 @@ constexpr double kThreshold = 0.02;  // a rise below this is none
 constexpr double kCertain = 4;       // standard errors that a rise must exceed
 constexpr double kSteady = 0.005;    // a standard error as small as this is good enough
 constexpr size_t kWindows = 10, kMostWindows = 30;
+constexpr size_t kHopelessWindows = 3;  // all below this share of the best end a trial
+constexpr double kHopeless = 0.6;
 constexpr int kWarmUp = 1;              // windows after each change
 constexpr int kPatience = 2;            // trials without a rise that end a search
 constexpr size_t kWatchedWindows = 20;  // looked at together once settled
@@ -84,11 +86,18 @@ AutoTuner::Verdict AutoTuner::add(double images_per_second) {
     return Verdict::go_on;
   }
   windows_.push_back(images_per_second);
+  if (!settled_ && hopeless()) return finish_trial({current(), estimate(windows_).mean, 0});
   if (windows_.size() < kWindows) return Verdict::go_on;
   if (settled_) return compare_with_best();
   const auto [rate, error] = estimate(windows_);
   if (error > kSteady && windows_.size() < kMostWindows) return Verdict::go_on;
   return finish_trial({current(), rate, error});
+}
+
+bool AutoTuner::hopeless() const {
+  const auto poor = [&](double rate) { return rate < kHopeless * best().rate; };
+  return !trials_.empty() && windows_.size() >= kHopelessWindows &&
+         std::all_of(windows_.begin(), windows_.end(), poor);
 }
 
 AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {

@@ -55,6 +55,7 @@ class AutoTuner {
   const Trial& best() const { return trials_[best_]; }
 
  private:
+  bool hopeless() const;
   Verdict finish_trial(const Trial& trial);
   Verdict compare_with_best();
   void move_to(size_t rung);

@@ -114,6 +114,15 @@ std::vector<EngineBuffer> Engine::buffers() const {
   return all;
 }
 
+std::pair<double, double> Engine::sync_seconds() const {
+  std::pair<double, double> sum;
+  for (const auto& central : centrals_) {
+    sum.first += central->working_seconds();
+    sum.second += central->waiting_seconds();
+  }
+  return sum;
+}
+
 void Engine::restart() {
   for (int j = 0; j < learners(); ++j) {
     const Central& central = *central_of(j / options_.learners);

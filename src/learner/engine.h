@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/local.h"
@@ -84,6 +85,8 @@ class Engine {
   Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
   /// The first device's, which all others equal; null for one learner on its own.
   const Central* central() const { return centrals_.empty() ? nullptr : centrals_[0].get(); }
+  /// Seconds that all workers together have spent computing exchanges, and waiting for learners.
+  std::pair<double, double> sync_seconds() const;
   /// The side of the learners' weights that is valid between segments.
   int side() const { return central() ? central()->side() : 0; }
   const BatchShape& batch() const { return options_.batch; }

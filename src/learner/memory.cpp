@@ -37,6 +37,7 @@ LearnerMemory memory_of(const CompiledModel& model, const SyncAlgorithm* sync,
     const bool mean = (shared && options.sgd.clip_norm > 0) || m.devices > 1;
     m.central = flat * ((traits.overlaps ? 2 : 1) + traits.state_buffers + (mean ? 1 : 0));
   }
+  m.evaluated = flat + states;
   m.arena = mebibytes(static_cast<double>(model.arena_bytes()));
   return m;
 }

@@ -36,7 +36,8 @@ struct BenchmarkResult {
 };
 
 /// Trains on noise for about `seconds` after a warm-up, then half as long again with a clock around
-/// each op, and measures the bound. `options` are resolved and valid.
+/// each op, and measures the bound; where the options leave the number of learners open, first a
+/// quarter as long with each candidate. `options` are resolved and valid.
 BenchmarkResult benchmark(const TrainOptions& options, double seconds);
 
 }  // namespace crossbow

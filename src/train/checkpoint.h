@@ -38,8 +38,9 @@ struct Checkpoint {
   int64_t samples = 0;  // training images
   Position position;
   std::vector<EpochRecord> history;
-  std::map<std::string, std::string> plan;  // the kernels chosen: AlgorithmChooser's keys, answers
-  int64_t metrics_bytes = 0;                // length of metrics.jsonl at this position
+  std::vector<LearnerChange> changes_ahead;  // of a resumed run: to be made again
+  std::map<std::string, std::string> plan;   // the kernels chosen: AlgorithmChooser's keys, answers
+  int64_t metrics_bytes = 0;                 // length of metrics.jsonl at this position
   std::vector<StoredTensor> tensors;
 };
 

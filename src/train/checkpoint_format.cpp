@@ -69,6 +69,7 @@ json header_of(const Checkpoint& c) {
           {"samples", c.samples},
           {"position", to_json(c.position)},
           {"history", to_json(c.history)},
+          {"changes_ahead", to_json(c.changes_ahead)},
           {"plan", c.plan},
           {"metrics_bytes", c.metrics_bytes},
           {"tensors", std::move(tensors)}};
@@ -99,6 +100,9 @@ Checkpoint from_header(const json& header, std::span<const uint8_t> data) {
   c.samples = header.at("samples").get<int64_t>();
   c.position = position_from_json(header.at("position"));
   c.history = history_from_json(header.at("history"));
+  for (const json& change : header.at("changes_ahead")) {
+    c.changes_ahead.push_back(change_from_json(change));
+  }
   c.plan = header.at("plan").get<std::map<std::string, std::string>>();
   c.metrics_bytes = header.at("metrics_bytes").get<int64_t>();
   for (const json& entry : header.at("tensors"))

@@ -28,8 +28,10 @@ const std::array kTable = {
                 "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; ref: the slow reference",
                 &O::device},
     OptionEntry{"batch", "N", "images a step and learner", &O::batch},
-    OptionEntry{"splits", "N", "parts of a batch, taken one by one to need less memory",
-                &O::splits},
+    OptionEntry{
+        "splits", "N",
+        "at most so many parts of a batch, one by one, to need less memory; batch norm sees a part",
+        &O::splits},
     OptionEntry{"learners", "N|auto",
                 "replicas trained side by side on each device; auto: as many as are fastest",
                 &O::learners},

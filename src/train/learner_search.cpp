@@ -21,10 +21,10 @@ constexpr int64_t kWindowIterations = 8;
 
 std::string key_of(const TrainOptions& o, const Graph& forward) {
   return fmt::format(
-      "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, {}, {} of {} "
+      "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts{}, {}, {} of {} "
       "cores, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
-      o.sync, o.device, physical_cores(),
+      o.clip_norm ? ", clipped" : "", o.sync, o.device, physical_cores(),
       o.threads_per_learner ? std::to_string(*o.threads_per_learner) : "any");
 }
 
@@ -50,7 +50,8 @@ LearnerSearch::LearnerSearch(const TrainOptions& options, const Graph& forward, 
       observer_(observer) {}
 
 Arrangement LearnerSearch::start() {
-  if (candidates_.size() == 1) return candidates_[0];
+  given_ = candidates_[0];
+  if (candidates_.size() == 1) return given_;
   if (const auto known = remembered(); known && !retune_) {
     observer_.note(
         fmt::format("{}, found the fastest before: {:.0f} images/s; --retune looks again",
@@ -75,10 +76,15 @@ std::optional<AutoTuner::Trial> LearnerSearch::remembered() {
 
 void LearnerSearch::resume(const Arrangement& arrangement, bool settled) {
   tuner_.reset();
-  moving_ = false;
-  if (candidates_.size() == 1 || (settled && !retune_)) return;
-  tuner_.emplace(candidates_, retune_);
-  moving_ = tuner_->current() != arrangement;
+  given_ = settled ? arrangement : candidates_[0];
+  if (candidates_.size() > 1 && (!settled || retune_)) tuner_.emplace(candidates_, retune_);
+  moving_ = wanted() != arrangement;
+  if (wanted().threads > physical_cores()) {
+    observer_.note(
+        fmt::format("{} on {} cores, as the run has settled on a larger machine; "
+                    "--retune looks again",
+                    text_of(wanted()), physical_cores()));
+  }
 }
 
 void LearnerSearch::limit(int learners) {

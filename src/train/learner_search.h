@@ -34,7 +34,7 @@ class LearnerSearch {
   void progress(int64_t batches);
   /// Whether the segment should end because the run is to go on with wanted(). Any thread.
   bool moving() const { return moving_.load(std::memory_order_relaxed); }
-  Arrangement wanted() const { return tuner_->current(); }
+  Arrangement wanted() const { return tuner_ ? tuner_->current() : given_; }
   void moved() { moving_ = false; }
 
  private:
@@ -49,7 +49,8 @@ class LearnerSearch {
   const std::string key_;
   Tuner& memory_;
   Observer& observer_;
-  std::optional<AutoTuner> tuner_;  // while there is anything to look for
+  Arrangement given_;               // where there is nothing to look for
+  std::optional<AutoTuner> tuner_;  // where there is
   std::atomic<bool> moving_{false};
   std::chrono::steady_clock::time_point mark_;  // up to which the window is accounted for
   int64_t marked_ = 0;                          // batches of the segment until then

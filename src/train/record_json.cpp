@@ -65,6 +65,12 @@ json to_json(const LearnerChange& change) {
   return j;
 }
 
+json to_json(const std::vector<LearnerChange>& changes) {
+  json list = json::array();
+  for (const LearnerChange& change : changes) list.push_back(to_json(change));
+  return list;
+}
+
 LearnerChange change_from_json(const json& value) {
   return {value.at("epoch").get<int64_t>(), value.at("batch").get<int64_t>(),
           arrangement_from_json(value), value.at("settled").get<bool>()};

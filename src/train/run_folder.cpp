@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -31,17 +32,21 @@ Descriptor lock(const fs::path& path) {
        path.string());
 }
 
-/// The changes of learners that a log tells after its first bytes.
-std::vector<LearnerChange> changes_after(const fs::path& metrics, int64_t bytes) {
-  std::vector<LearnerChange> changes;
+/// The changes of learners that a run made after its checkpoint: those that it knew of then, and
+/// those that the log tells since.
+std::vector<LearnerChange> changes_after(const Checkpoint* from, const fs::path& metrics) {
+  std::map<std::pair<int64_t, int64_t>, LearnerChange> by_place;
+  const auto add = [&](const LearnerChange& change) { by_place[change.place()] = change; };
+  if (!from) return {};
+  std::for_each(from->changes_ahead.begin(), from->changes_ahead.end(), add);
   std::ifstream file(metrics);
-  file.seekg(bytes);
+  file.seekg(from->metrics_bytes);
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.contains("threads_per_learner")) {
-      changes.push_back(change_from_json(json));
-    }
+    if (json.is_object() && json.contains("threads_per_learner")) add(change_from_json(json));
   }
+  std::vector<LearnerChange> changes;
+  for (const auto& [place, change] : by_place) changes.push_back(change);
   return changes;
 }
 
@@ -96,11 +101,12 @@ void RunFolder::check(const TrainOptions& options) {
       *options.out);
 }
 
-RunFolder::RunFolder(const TrainOptions& options, int64_t metrics_bytes)
+RunFolder::RunFolder(const TrainOptions& options, const Checkpoint* from)
     : path_(made(options)),
       lock_(lock(path_)),
-      changes_ahead_(changes_after(path_ / "metrics.jsonl", metrics_bytes)),
-      metrics_(path_ / "metrics.jsonl", metrics_bytes) {
+      changes_ahead_(changes_after(from, path_ / "metrics.jsonl")),
+      metrics_(path_ / "metrics.jsonl", from ? from->metrics_bytes : 0) {
+  for (const LearnerChange& change : changes_ahead_) metrics_.learners(change);
   write_text(path_ / "config.toml", to_config(options));
 }
 

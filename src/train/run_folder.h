@@ -44,16 +44,16 @@ class RunFolder {
   /// continuation of it: known before anything is computed.
   static void check(const TrainOptions& options);
   /// Makes the folder unless it is there, and keeps other processes out of it. What the metrics
-  /// hold after their first bytes is of steps to be done again. Throws Error if it cannot be
-  /// written or another process trains into it.
-  RunFolder(const TrainOptions& options, int64_t metrics_bytes);
+  /// hold beyond the checkpoint `from` (null: a new run) is of steps to be done again. Throws Error
+  /// if it cannot be written or another process trains into it.
+  RunFolder(const TrainOptions& options, const Checkpoint* from);
 
   /// The kernels chosen so far.
   void write_plan(const Tuner::Choices& plan);
 
   const std::filesystem::path& path() const { return path_; }
   MetricsLog& metrics() { return metrics_; }
-  /// Those that were made in the steps to be done again, in order.
+  /// Those of the steps to be done again, in order; the metrics hold them already.
   const std::vector<LearnerChange>& changes_ahead() const { return changes_ahead_; }
   bool has_checkpoint() const;
 

@@ -8,18 +8,28 @@
 namespace crossbow {
 
 DeviceList device_list(std::string_view text) {
-  if (text.find(':') == text.npos) return {std::string(text), 1};
-  DeviceList devices{"cpu", 0};
-  for (std::string_view rest = text; !rest.empty();) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    if (rest.substr(0, comma) != fmt::format("cpu:{}", devices.count)) {
-      fail_usage("--device {}: to cut the CPU into devices, count them: cpu:0,cpu:1 for two", text);
-    }
-    ++devices.count;
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  if (!text.starts_with("cpu:")) return {std::string(text), 1};
+  std::string counted = "cpu:0";
+  for (int count = 1; counted.size() <= text.size(); ++count) {
+    if (counted == text) return {"cpu", count};
+    counted += fmt::format(",cpu:{}", count);
   }
-  return devices;
+  fail_usage("--device {}: to cut the CPU into devices, count them: cpu:0,cpu:1 for two", text);
 }
+
+namespace {
+
+/// Whether the algorithm takes the options with so many learners.
+bool accepts(const TrainOptions& options, const Arrangement& arrangement) {
+  try {
+    sync_of(options, arrangement);
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 std::vector<Arrangement> candidates(const TrainOptions& o) {
   const int cores = std::max(1, physical_cores() / device_list(o.device).count);
@@ -29,7 +39,11 @@ std::vector<Arrangement> candidates(const TrainOptions& o) {
   if (o.sync == "none") learners = 1;
   if (!learners && o.deterministic) learners = std::max(1, cores / threads.value_or(1));
   if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
-  return arrangements(cores, threads);
+  auto all = arrangements(cores, threads);
+  const auto end =
+      std::find_if(all.begin(), all.end(), [&](const Arrangement& a) { return !accepts(o, a); });
+  all.erase(std::max(end, all.begin() + 1), all.end());
+  return all;
 }
 
 ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement) {

@@ -19,8 +19,8 @@ struct DeviceList {
 /// Throws UsageError if it says anything else.
 DeviceList device_list(std::string_view text);
 
-/// Of learners and their threads, what the options allow, to be tried in that order; just one where
-/// they leave nothing open.
+/// Of learners and their threads, what the options and the algorithm allow, to be tried in that
+/// order; just one where they leave nothing open, at least one.
 std::vector<Arrangement> candidates(const TrainOptions& options);
 
 /// Workers for one of these, on the options' devices.

@@ -20,7 +20,8 @@ CompiledModel compile(const Graph& forward, const TrainOptions& options,
   omp_set_num_threads(arrangement.threads);
   CompiledModel model(forward, compile_options(options, arrangement, &tuner));
   for (const int64_t rows : batch_shape(options, dataset).program_rows()) model.training(rows);
-  Evaluator::compile(model, dataset.test->size(), evaluation_rows(options.batch));
+  Evaluator::compile(model, dataset.test->size(),
+                     evaluation_rows(batch_shape(options, dataset).part_rows()));
   return model;
 }
 
@@ -29,7 +30,7 @@ const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOpt
     fail_usage(
         "--learners {}: with a batch of {} they need {:.0f} MiB, and this machine has {:.0f}; "
         "choose fewer, a smaller --batch, or more --splits",
-        memory.learners, options.batch, memory.total_mb(), memory_mb());
+        memory.learners / memory.devices, options.batch, memory.total_mb(), memory_mb());
   }
   return memory;
 }
@@ -50,7 +51,7 @@ Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement&
       engine(model, sync_of(options, arrangement),
              engine_options(options, arrangement, batch_shape(options, dataset))),
       evaluator(model, engine.model(), engine.workers(), engine.arenas(), dataset,
-                evaluation_rows(options.batch)) {}
+                evaluation_rows(engine.batch().part_rows())) {}
 
 int Team::affordable(const TrainOptions& options, int most) const {
   const auto fits = [&](int learners) {

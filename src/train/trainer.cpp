@@ -15,11 +15,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Of all devices, as far as the options say.
-int64_t least_learners(const TrainOptions& options) {
-  return device_list(options.device).count * candidates(options).front().learners;
-}
-
 int64_t most_learners(const TrainOptions& options, const Checkpoint* from) {
   const int most =
       std::max(candidates(options).back().learners, from ? from->position.arrangement.learners : 1);
@@ -39,9 +34,11 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
     fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
   }
   const int64_t batches = (samples + options.batch - 1) / options.batch;
-  if (least_learners(options) > batches) {
-    fail_usage("--learners {}: {} has only {} batches of {} images", least_learners(options),
-               *options.data, batches, options.batch);
+  const int learners = candidates(options).front().learners;
+  const int devices = device_list(options.device).count;
+  if (devices * learners > batches) {
+    fail_usage("--learners {}: on {} they are more than the {} batches of {} images of {}",
+               learners, options.device, batches, options.batch, *options.data);
   }
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
                from->samples != samples)) {
@@ -84,7 +81,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
       schedule_(Schedule::of(options, dataset_->train->size())),
       losses_(static_cast<size_t>(pipeline_.batches())),
       search_(options, graph_, tuner_, observer) {
-  if (options.out) folder_.emplace(options, from ? from->metrics_bytes : 0);
+  if (options.out) folder_.emplace(options, from);
   if (from) {
     tuner_.preset(from->plan);
     position_ = from->position;
@@ -128,13 +125,28 @@ void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
 void Trainer::make(const LearnerChange& change) {
   if (change.arrangement != position_.arrangement) {
     const auto start = Clock::now();
-    const Checkpoint before = state();
+    Checkpoint before = state();
+    share_momentum(change.arrangement, before);
     arrange(change.arrangement, &before);
     position_.seconds += seconds_since(start);
     if (change.settled) tell_team();
   }
   position_.settled = change.settled;
-  if (folder_) folder_->metrics().learners(change);
+}
+
+/// Of ssgd's learners, who have one momentum: it becomes that of a learner alone, and the reverse.
+void Trainer::share_momentum(const Arrangement& next, Checkpoint& state) const {
+  using Role = Checkpoint::Role;
+  const Central* now = team_->engine.central();
+  const auto then = sync_of(options_, next);
+  const auto shared = [](const SyncAlgorithm::Traits& t) { return t.averages_gradients; };
+  for (auto& tensor : state.tensors) {
+    if (!now && then && shared(then->traits()) && tensor.role == Role::momentum) {
+      tensor.role = Role::central;
+    } else if (now && !then && shared(now->traits()) && tensor.role == Role::central) {
+      tensor.role = Role::momentum;
+    }
+  }
 }
 
 void Trainer::make_changes() {
@@ -145,7 +157,9 @@ void Trainer::make_changes() {
     search_.resume(position_.arrangement, position_.settled);
   }
   if (!moving() && (!changes_ahead_.empty() || search_.settled() == position_.settled)) return;
-  make({now.first, now.second, search_.wanted(), search_.settled()});
+  const LearnerChange change{now.first, now.second, search_.wanted(), search_.settled()};
+  make(change);
+  if (folder_) folder_->metrics().learners(change);
   search_.moved();
 }
 
@@ -309,11 +323,13 @@ bool Trainer::evaluate(EpochRecord& record) {
 Checkpoint Trainer::state() {
   Checkpoint checkpoint;
   checkpoint.options = options_;
+  checkpoint.options.retune = false;  // that was for this time
   checkpoint.image = dataset_->info.image;
   checkpoint.classes = dataset_->info.classes;
   checkpoint.samples = samples();
   checkpoint.position = position_;
   checkpoint.history = history_;
+  checkpoint.changes_ahead = changes_ahead_;
   checkpoint.plan = tuner_.choices();
   store(engine().layout(), engine().snapshot(), checkpoint);
   store(engine().layout(), engine().buffers(), checkpoint);

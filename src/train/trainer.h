@@ -36,6 +36,7 @@ class Trainer {
   /// before it was resumed, or what the search wants.
   void make_changes();
   void make(const LearnerChange& change);
+  void share_momentum(const Arrangement& next, Checkpoint& state) const;
   void tell_team();
   Engine& engine() { return team_->engine; }
   /// Whether the number of learners is to change, at a place that is not known beforehand.

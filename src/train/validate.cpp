@@ -50,6 +50,12 @@ void validate_learners(const TrainOptions& o) {
   constexpr int64_t kMostLearners = 256;
   expect_at_least<int64_t>("learners", o.learners, 1);
   expect_at_most("learners", o.learners, kMostLearners);
+  if (o.retune && (o.learners || o.deterministic || o.sync == "none")) {
+    fail_usage("--retune: with --{} there is no number of learners to look for",
+               o.learners        ? "learners"
+               : o.deterministic ? "deterministic"
+                                 : "sync none");
+  }
   if (o.sync != "none") {
     const std::string schedule = o.lr_schedule.value_or("fixed");
     for (const Arrangement& a : candidates(o)) {
@@ -66,6 +72,10 @@ void validate_learners(const TrainOptions& o) {
   if (o.learners.value_or(1) > 1) {
     fail_usage("--learners {}: say how they are to agree, for example with --sync sma",
                *o.learners);
+  }
+  if (device_list(o.device).count > 1) {
+    fail_usage("--device {}: say how its learners are to agree, for example with --sync sma",
+               o.device);
   }
   const std::pair<const char*, bool> unused[] = {
       {"sync-period", o.sync_period.has_value()},

@@ -93,6 +93,9 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
   expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
   expect_usage_error("train --device cpu:1", "--device cpu:1: to cut the CPU into devices");
+  expect_usage_error("train --device cuda:0", "this version knows cpu, ref");
+  expect_usage_error("train --device cpu:0,cpu:1 --sync none", "how its learners are to agree");
+  expect_usage_error("train --retune --learners 2", "no number of learners to look for");
   expect_usage_error("train --splits 17", "--splits 17: a batch of 16 can be taken in 1 to 16");
   expect_usage_error("train --sync smaa", "did you mean 'sma'");
   expect_usage_error("train --sync none --alpha 0.1", "--alpha: one learner alone");
@@ -165,6 +168,23 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
   EXPECT_EQ(reached["reached_target"], true);
   EXPECT_EQ(reached["epochs_to_target"], 1);
   EXPECT_EQ(reached["seconds_to_target"], reached["train_seconds"]);
+}
+
+/// A process that may use one core only plans for one.
+TEST_F(Cli, TrainStaysOnTheCoresThatItMayUse) {
+  const std::string train = CROSSBOW_BINARY " train --model logistic --epochs 1 --json --data ";
+  const std::string command = "cd " + folder() + " && XDG_CACHE_HOME=. taskset -c 0 " + train +
+                              data_.spec() + " >out 2>err";
+  ASSERT_EQ(std::system(command.c_str()), 0) << text_of(work_.path() / "err");
+  const json j = json::parse(text_of(work_.path() / "out"));
+  EXPECT_EQ(j["learners"], 1);
+  EXPECT_EQ(j["threads_per_learner"], 1);
+}
+
+TEST_F(Cli, EvalTakesEveryRun) {
+  ASSERT_EQ(crossbow(tiny("--learners 2 --sync-period 2 --splits 4 --out run")).code, 0);
+  const Outcome o = crossbow("eval run");
+  EXPECT_EQ(o.code, 0) << o.err;
 }
 
 TEST_F(Cli, FlagsWinOverTheFile) {

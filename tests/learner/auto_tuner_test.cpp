@@ -83,6 +83,12 @@ TEST(AutoTuner, ScatterAsksForMoreWindows) {
   EXPECT_GT(many, 2 * few);
 }
 
+TEST(AutoTuner, AHopelessTrialIsShort) {
+  AutoTuner tuner(arrangements(3, 1), false);
+  EXPECT_LT(settle(tuner, [](int k, int) { return k == 1 ? 100.0 : 30.0; }), 22);
+  EXPECT_EQ(tuner.current().learners, 1);
+}
+
 TEST(AutoTuner, SettledItListensNoMore) {
   AutoTuner tuner(arrangements(4, 1), false);
   settle(tuner, [](int k, int) { return 100.0 * k; });

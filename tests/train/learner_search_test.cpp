@@ -133,32 +133,94 @@ TEST_F(LearnerChanges, TheRunGoesOnWithMoreLearnersAndWithFewer) {
   }
 }
 
-TEST_F(LearnerChanges, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
+/// However often the run is stopped, or falls back to its first checkpoint, in between.
+TEST_F(LearnerChanges, ChangesAheadAreNeverForgotten) {
   TrainOptions o = options("run");
   o.learners = 2;
   o.epochs = 1;
   train(tiny_net, o);
-  const Checkpoint before = load(*o.out);
-  std::ofstream(*o.out + "/metrics.jsonl", std::ios::app)
-      << to_json(LearnerChange{1, 0, {3, 1}, true}) << '\n';
-  o.resume = o.out;
-  o.epochs = 2;
-  testing::StopAfter at_once(0);
-  train(tiny_net, o, &at_once);
-  const Checkpoint after = load(*o.out);
-  const auto find = [](const Checkpoint& c, Checkpoint::Role role, int64_t index) {
-    for (const auto& t : c.tensors) {
-      if (t.role == role && t.index == index) return t.values;
-    }
-    return std::vector<float>();
+  const LearnerChange changes[] = {{1, 2, {3, 1}, false}, {2, 0, {1, 1}, true}};
+  for (const LearnerChange& c : changes) {
+    std::ofstream(*o.out + "/metrics.jsonl", std::ios::app) << to_json(c) << '\n';
+  }
+  const auto go_on = [&](const std::string& run, Observer* observer) {
+    TrainOptions again = options(run);
+    again.learners = 2;
+    again.resume = folder(run);
+    train(tiny_net, again, observer);
   };
+  for (const char* run : {"whole", "stopped", "crashed"}) copy("run", run);
+  go_on("whole", nullptr);
+  for (int calls = 1; calls < 8; ++calls) {
+    testing::StopAfter stop(calls);
+    go_on("stopped", &stop);
+    testing::StopAfter again(calls);
+    go_on("crashed", &again);
+    fs::copy_file(folder("run") + "/checkpoint", folder("crashed") + "/checkpoint",
+                  fs::copy_options::overwrite_existing);
+  }
+  for (const char* run : {"stopped", "crashed"}) {
+    go_on(run, nullptr);
+    expect_same_bits(load(folder("whole")), load(folder(run)));
+  }
+  EXPECT_EQ(load(folder("crashed")).position.arrangement.learners, 1);
+}
+
+/// Where a run stands before and after a change between its first two epochs.
+struct BeforeAndAfter {
+  Checkpoint before, after;
+};
+
+std::vector<float> values(const Checkpoint& c, Checkpoint::Role role, int64_t index) {
+  for (const auto& t : c.tensors) {
+    if (t.role == role && t.index == index) return t.values;
+  }
+  return {};
+}
+
+class OneLearnerChange : public LearnerChanges {
+ protected:
+  BeforeAndAfter change(const std::string& sync, int64_t from, int to) {
+    TrainOptions o = options(sync, sync);
+    o.learners = from;
+    o.epochs = 1;
+    train(tiny_net, o);
+    const Checkpoint before = load(*o.out);
+    std::ofstream(*o.out + "/metrics.jsonl", std::ios::app)
+        << to_json(LearnerChange{1, 0, {to, 1}, true}) << '\n';
+    o.resume = o.out;
+    o.epochs = 2;
+    testing::StopAfter at_once(0);
+    train(tiny_net, o, &at_once);
+    return {before, load(*o.out)};
+  }
+};
+
+TEST_F(OneLearnerChange, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
   using Role = Checkpoint::Role;
-  const auto z = find(before, Role::parameter, 0);
-  EXPECT_EQ(find(after, Role::weights, 2), z);
-  EXPECT_EQ(find(after, Role::momentum, 2), std::vector<float>(z.size()));
-  EXPECT_EQ(find(after, Role::weights, 1), find(before, Role::weights, 1));
-  EXPECT_EQ(find(after, Role::momentum, 1), find(before, Role::momentum, 1));
-  EXPECT_NE(find(after, Role::momentum, 1), std::vector<float>(z.size()));
+  const auto [before, after] = change("sma", 2, 3);
+  const auto z = values(before, Role::parameter, 0);
+  const std::vector<float> zeros(z.size());
+  EXPECT_EQ(values(after, Role::weights, 2), z);
+  EXPECT_EQ(values(after, Role::momentum, 2), zeros);
+  EXPECT_EQ(values(after, Role::weights, 1), values(before, Role::weights, 1));
+  EXPECT_EQ(values(after, Role::momentum, 1), values(before, Role::momentum, 1));
+  EXPECT_NE(values(after, Role::momentum, 1), zeros);
+}
+
+/// Synchronous learners have one momentum, which is that of a learner alone.
+TEST_F(OneLearnerChange, SynchronousLearnersPassTheirMomentumOn) {
+  using Role = Checkpoint::Role;
+  const auto [alone, two] = change("ssgd", 1, 2);
+  EXPECT_EQ(values(two, Role::central, 0), values(alone, Role::momentum, 0));
+  EXPECT_NE(values(two, Role::central, 0),
+            std::vector<float>(values(alone, Role::parameter, 0).size()));
+}
+
+TEST_F(OneLearnerChange, ALearnerThatStaysAloneKeepsTheirMomentum) {
+  using Role = Checkpoint::Role;
+  const auto [two, alone] = change("ssgd", 2, 1);
+  EXPECT_EQ(values(alone, Role::momentum, 0), values(two, Role::central, 0));
 }
 
 TEST_F(LearnerChanges, MoreLearnersThanTheMemoryHoldsAreRefused) {
