@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -33,6 +34,8 @@ bool may_run_on(const cpu_set_t& allowed, int cpu) {
 /// The first allowed CPU of each core, in the topology's order; empty if that cannot be told.
 std::vector<int> first_cpus(const cpu_set_t& allowed) {
   std::vector<int> cpus;
+  // Where /sys is not mounted hwloc would say so on standard error, and know no more than we.
+  if (!std::filesystem::exists("/sys/devices/system/cpu/cpu0/topology")) return cpus;
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return cpus;
   const std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
