@@ -124,12 +124,15 @@ AutoTuner::Verdict AutoTuner::compare_with_best() {
   if (!checking_ && windows_.size() < kWatchedWindows) return Verdict::go_on;
   const double rate = estimate(windows_).mean;
   windows_.clear();
+  const bool changed = std::abs(rate - best().rate) > kChange * best().rate;
+  changes_ = changed ? changes_ + 1 : 0;
+  if (changes_ == 1) return Verdict::go_on;  // it may pass
   checking_ = false;
-  if (std::abs(rate - best().rate) <= kChange * best().rate) return Verdict::go_on;
+  if (!changed) return Verdict::go_on;
   settled_ = false;
   trials_.clear();
   best_ = 0;
-  failures_ = 0;
+  failures_ = changes_ = 0;
   move_to(0);
   return Verdict::searching_again;
 }

@@ -33,8 +33,8 @@ class AutoTuner {
 
   /// `watch`: goes on after settling, and searches again where the throughput has changed for good.
   AutoTuner(std::vector<Arrangement> ladder, bool watch);
-  /// Starts with what an earlier search found best, which must be of the ladder; looks once whether
-  /// the throughput is still the same, and searches if it is not.
+  /// Starts with what an earlier search found best, which must be of the ladder; looks at first
+  /// whether the throughput is still the same, and searches if it is not.
   AutoTuner(std::vector<Arrangement> ladder, const Trial& known);
 
   /// Tries nothing with more learners than that from now on.
@@ -69,6 +69,7 @@ class AutoTuner {
   size_t best_ = 0;        // trial
   int failures_ = 0;       // trials since the best
   int warming_up_;         // windows to be ignored
+  int changes_ = 0;        // looks in a row that found another throughput
   std::vector<double> windows_;
   std::vector<Trial> trials_;
 };

@@ -126,6 +126,10 @@ TEST(AutoTuner, WhatItKnewIsCheckedOnce) {
   EXPECT_EQ(right.current().learners, 3);
   for (int n = 0; n < 100; ++n) EXPECT_EQ(right.add(noisy(310, 0.02, n)), Verdict::go_on);
   EXPECT_FALSE(right.listening());
+  // Other programs are running for a while.
+  AutoTuner disturbed(arrangements(4, 1), known);
+  for (int n = 0; n < 100; ++n) EXPECT_EQ(disturbed.add(n < 12 ? 150 : 300), Verdict::go_on);
+  EXPECT_FALSE(disturbed.listening());
   // The earlier search was disturbed.
   AutoTuner wrong(arrangements(4, 1), known);
   int n = 0;
