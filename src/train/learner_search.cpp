@@ -79,7 +79,7 @@ void LearnerSearch::resume(const Arrangement& arrangement, bool settled) {
   given_ = settled ? arrangement : candidates_[0];
   if (candidates_.size() > 1 && (!settled || retune_)) tuner_.emplace(candidates_, retune_);
   moving_ = wanted() != arrangement;
-  if (wanted().threads > physical_cores()) {
+  if (wanted().threads > physical_cores() && wanted() != candidates_[0]) {
     observer_.note(
         fmt::format("{} on {} cores, as the run has settled on a larger machine; "
                     "--retune looks again",
