@@ -9,7 +9,6 @@
 #include "models/model.h"
 #include "train/benchmark.h"
 #include "train/config.h"
-#include "train/learner_search.h"
 #include "train/recipe.h"
 
 namespace crossbow::cli {

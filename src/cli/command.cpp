@@ -63,20 +63,8 @@ void print_json(const Json& object) {
   }
 }
 
-std::string grouped(int64_t n) {
-  std::string digits = std::to_string(std::abs(n));
-  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<size_t>(i), ",");
-  }
-  return (n < 0 ? "-" : "") + digits;
-}
-
 std::string percent(double fraction) {
   return fmt::format("{:.2f} %", fraction * 100);
-}
-
-std::string count(int64_t n, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
 }
 
 }  // namespace crossbow::cli

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/text.h"
 #include "train/options.h"
 
 namespace crossbow::cli {
@@ -42,15 +43,7 @@ using Json = nlohmann::ordered_json;
 /// The one object that `--json` puts on standard output.
 void print_json(const Json& object);
 
-/// 1234567 as "1,234,567".
-std::string grouped(int64_t n);
 /// A fraction as "98.61 %".
 std::string percent(double fraction);
-/// "3 epochs", "1 epoch".
-std::string count(int64_t n, std::string_view noun);
-/// Bytes as MiB.
-inline double mebibytes(double bytes) {
-  return bytes / (1 << 20);
-}
 
 }  // namespace crossbow::cli

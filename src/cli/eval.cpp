@@ -51,18 +51,17 @@ void check_classes(const Checkpoint& checkpoint, const data::Dataset& dataset) {
 int run(const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const Checkpoint checkpoint = load(flags.run);
-  TrainOptions trained = checkpoint.options;
-  trained.threads_per_learner.reset();  // this machine's, unless a flag says otherwise
-  trained.learners.reset();
-  trained.sync = "none";  // and what goes with it
-  trained.sync_period.reset();
-  trained.alpha.reset();
-  trained.central_momentum.reset();
-  trained.splits = 1;
-  trained.retune = false;
-  trained.device = device_list(trained.device).kind;
+  // Nothing of how it was trained: one learner's program, on all of this machine's cores.
+  TrainOptions same;
+  same.model = checkpoint.options.model;
+  same.data = checkpoint.options.data;
+  same.device = device_list(checkpoint.options.device).kind;
+  same.batch = checkpoint.options.batch;
+  same.precision = checkpoint.options.precision;
+  same.deterministic = checkpoint.options.deterministic;
+  same.sync = "none";
   const TrainOptions options =
-      with_recipe(flags.options.apply(trained), find_model(trained.model).recipe);
+      with_recipe(flags.options.apply(same), find_model(same.model).recipe);
   validate(options);
   const Arrangement arrangement = candidates(options).front();
   omp_set_num_threads(arrangement.threads);

@@ -127,8 +127,7 @@ int run(const Flags& flags) {
   validate(options);
   const Graph forward = build_model(options.model, spec);
   const Graph fused = fuse(forward);
-  const Graph training = training_graph(fused, options.batch);
-  const Graph& shown = flags.training ? training : fused;
+  const Graph shown = flags.training ? training_graph(fused, options.batch) : fused;
   if (flags.dot) {
     fmt::print("{}", to_dot(shown));
     return 0;

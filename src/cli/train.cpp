@@ -13,7 +13,6 @@
 #include "sync/sync.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
-#include "train/learner_search.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
 #include "train/train.h"

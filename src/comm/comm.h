@@ -13,7 +13,6 @@ namespace crossbow {
 class Comm {
  public:
   virtual ~Comm() = default;
-  virtual int size() const = 0;
 
   /// Begins to replace `values` (n elements) by their sum over all ranks, added up in the order of
   /// the ranks: the same bits on every rank. The vector belongs to the operation until it is

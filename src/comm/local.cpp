@@ -15,7 +15,6 @@ class LocalGroup::Rank : public Comm {
  public:
   Rank(LocalGroup& group, int rank) : group_(group), rank_(rank) {}
 
-  int size() const override { return group_.ranks(); }
   void start_sum(void* values, int64_t) override { group_.start(rank_, values); }
   bool complete(int64_t operation) const override { return group_.complete(operation); }
   bool advance() override { return group_.advance(); }

@@ -43,17 +43,6 @@ Estimate estimate(std::vector<double> windows) {
 
 }  // namespace
 
-std::vector<Arrangement> arrangements(int cores, std::optional<int> threads) {
-  std::vector<Arrangement> ladder;
-  for (int learners = 1; learners <= std::max(1, cores / threads.value_or(1)); ++learners) {
-    const int each = threads.value_or(std::max(1, cores / learners));
-    // With as many threads each a larger number of learners leaves fewer cores idle.
-    if (!threads && !ladder.empty() && ladder.back().threads == each) ladder.pop_back();
-    ladder.push_back({learners, each});
-  }
-  return ladder;
-}
-
 AutoTuner::AutoTuner(std::vector<Arrangement> ladder, bool watch)
     : ladder_(std::move(ladder)), watch_(watch), warming_up_(kWarmUp) {}
 

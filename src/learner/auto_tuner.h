@@ -1,22 +1,11 @@
 // How many learners, and how many threads each: found by trying while the training goes on.
 #pragma once
 
-#include <optional>
 #include <vector>
 
+#include "learner/arrangement.h"
+
 namespace crossbow {
-
-/// Of each device.
-struct Arrangement {
-  int learners = 1;
-  int threads = 1;  // of each learner
-  friend bool operator==(const Arrangement&, const Arrangement&) = default;
-};
-
-/// What is worth trying on a device of that many cores, with growing numbers of learners. Threads
-/// given: 1, 2, … learners of so many. Else all cores shared out: of arrangements with as many
-/// learners the one with most threads.
-std::vector<Arrangement> arrangements(int cores, std::optional<int> threads);
 
 /// Climbs a ladder of arrangements while each trains more images a second than the best before it,
 /// by more than a threshold and more than the measurements scatter; looks at one beyond a failure,

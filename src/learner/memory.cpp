@@ -1,16 +1,10 @@
 #include "learner/memory.h"
 
+#include "core/text.h"
 #include "graph/cost.h"
 #include "learner/engine.h"
 
 namespace crossbow {
-namespace {
-
-double mebibytes(double bytes) {
-  return bytes / (1 << 20);
-}
-
-}  // namespace
 
 LearnerMemory memory_of(const CompiledModel& model, const SyncAlgorithm* sync,
                         const EngineOptions& options) {

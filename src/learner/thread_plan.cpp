@@ -6,14 +6,12 @@
 #include <algorithm>
 
 #include "core/machine.h"
+#include "core/text.h"
 
 namespace crossbow {
 
 std::string ThreadPlan::text() const {
-  const auto plural = [](int n, const char* what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-  };
-  std::string text = plural(all_workers(), "worker") + " of " + plural(threads, "thread");
+  std::string text = count(all_workers(), "worker") + " of " + count(threads, "thread");
   if (devices > 1) text += fmt::format(", {} a device", workers);
   if (cpus.empty()) return text;
   for (size_t w = 0; w < cpus.size(); ++w) {

@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <numeric>
-#include <optional>
 
 #include "core/rng.h"
 #include "learner/engine.h"
@@ -126,30 +125,36 @@ constexpr size_t kWindows = 5;
 /// An engine that trains on noise.
 class Bench {
  public:
-  Bench(const TrainOptions& options, const Arrangement& arrangement)
-      : spec_(spec_of(options)),
-        model_(compiled(options, arrangement, spec_)),
+  Bench(const ModelSpec& spec, const TrainOptions& options, const Arrangement& arrangement)
+      : model_(compiled(options, arrangement, spec)),
         program_(model_.training(options.batch)),
         engine_(model_, sync_of(options, arrangement),
                 engine_options(options, arrangement, {.rows = options.batch})),
-        noise_(spec_) {
+        noise_(spec) {
     Replica first(engine_.layout(), /*with_gradients=*/false);
     initialise(engine_.layout(), first, options.seed);
     engine_.start_from(first);
   }
 
-  /// Batches a second in some windows, ascending, after a warm-up.
-  std::array<double, kWindows> rates(double seconds, BenchmarkResult& r) {
+  struct Rates {
+    std::array<double, kWindows> windows;  // batches a second, ascending
+    double sync_work, sync_wait;           // shares of the workers' time
+    double median() const { return windows[kWindows / 2]; }
+  };
+
+  /// After a warm-up.
+  Rates rates(double seconds) {
     batch_rate(engine_, noise_, losses_, std::min(1.0, seconds / 4));  // warms caches and clocks
-    std::array<double, kWindows> rates;
+    Rates rates;
     const auto before = engine_.sync_seconds();
     const auto start = Clock::now();
-    for (double& rate : rates) rate = batch_rate(engine_, noise_, losses_, seconds / kWindows);
+    for (double& rate : rates.windows)
+      rate = batch_rate(engine_, noise_, losses_, seconds / kWindows);
     const double worker_seconds = seconds_since(start) * engine_.workers().count();
     const auto after = engine_.sync_seconds();
-    r.sync_work = (after.first - before.first) / worker_seconds;
-    r.sync_wait = (after.second - before.second) / worker_seconds;
-    std::sort(rates.begin(), rates.end());
+    rates.sync_work = (after.first - before.first) / worker_seconds;
+    rates.sync_wait = (after.second - before.second) / worker_seconds;
+    std::sort(rates.windows.begin(), rates.windows.end());
     return rates;
   }
 
@@ -159,11 +164,13 @@ class Bench {
     r.options = options;
     r.arrangement = arrangement;
     const auto batch = static_cast<double>(options.batch);
-    const auto all = rates(seconds, r);
-    r.images_per_second = all[kWindows / 2] * batch;
-    r.slowest_window = all.front() * batch;
-    r.fastest_window = all.back() * batch;
-    r.step_ms = 1e3 * static_cast<double>(engine_.learners()) / all[kWindows / 2];
+    const Rates all = rates(seconds);
+    r.images_per_second = all.median() * batch;
+    r.slowest_window = all.windows.front() * batch;
+    r.fastest_window = all.windows.back() * batch;
+    r.step_ms = 1e3 * static_cast<double>(engine_.learners()) / all.median();
+    r.sync_work = all.sync_work;
+    r.sync_wait = all.sync_wait;
     r.flops_per_image = program_->flops() / batch;
     r.arena_bytes = program_->arena_bytes();
     r.arena_bytes_without_reuse = program_->arena_bytes_without_reuse();
@@ -187,7 +194,6 @@ class Bench {
     return model;
   }
 
-  const ModelSpec spec_;
   CompiledModel model_;
   const std::shared_ptr<const Program> program_;
   Engine engine_;
@@ -195,14 +201,13 @@ class Bench {
   std::vector<float> losses_ = std::vector<float>(1 << 20);  // of more than a window can hold
 };
 
-Arrangement fastest(const TrainOptions& options, double seconds) {
+Arrangement fastest(const ModelSpec& spec, const TrainOptions& options, double seconds) {
   const auto all = candidates(options);
   if (all.size() == 1) return all[0];
   Arrangement best;
   double most = 0;
   for (const Arrangement& arrangement : all) {
-    BenchmarkResult unused;
-    const double rate = Bench(options, arrangement).rates(seconds, unused)[kWindows / 2];
+    const double rate = Bench(spec, options, arrangement).rates(seconds).median();
     if (rate > most) best = arrangement;
     most = std::max(most, rate);
   }
@@ -212,8 +217,9 @@ Arrangement fastest(const TrainOptions& options, double seconds) {
 }  // namespace
 
 BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
-  const Arrangement arrangement = fastest(options, seconds / 4);
-  return Bench(options, arrangement).measure(options, arrangement, seconds);
+  const ModelSpec spec = spec_of(options);
+  const Arrangement arrangement = fastest(spec, options, seconds / 4);
+  return Bench(spec, options, arrangement).measure(options, arrangement, seconds);
 }
 
 }  // namespace crossbow

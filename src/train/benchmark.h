@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "learner/auto_tuner.h"
+#include "learner/arrangement.h"
 #include "plan/bound.h"
 #include "plan/compiled_model.h"
 #include "train/options.h"

@@ -34,11 +34,6 @@ std::string remembered_text(const Arrangement& a) {
 
 }  // namespace
 
-std::string text_of(const Arrangement& a) {
-  return fmt::format("{} learner{} of {} thread{}", a.learners, a.learners == 1 ? "" : "s",
-                     a.threads, a.threads == 1 ? "" : "s");
-}
-
 LearnerSearch::LearnerSearch(const TrainOptions& options, const Graph& forward, Tuner& memory,
                              Observer& observer)
     : batch_(options.batch),

@@ -58,7 +58,4 @@ class LearnerSearch {
   int64_t batches_ = 0;
 };
 
-/// "2 learners of 1 thread".
-std::string text_of(const Arrangement& arrangement);
-
 }  // namespace crossbow

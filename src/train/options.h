@@ -59,7 +59,7 @@ struct TrainOptions {
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
-  /// `target_accuracy`, `eval_every`, `log_every` and `out`. Not part of a configuration file.
+  /// `target_accuracy`, `eval_every`, `log_every`, `retune` and `out`. Not part of a configuration file.
   std::optional<std::string> resume;
 };
 

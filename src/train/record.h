@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "learner/auto_tuner.h"
+#include "learner/arrangement.h"
 
 namespace crossbow {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "learner/auto_tuner.h"
+#include "learner/arrangement.h"
 #include "learner/engine.h"
 #include "plan/program.h"
 #include "sync/sync.h"

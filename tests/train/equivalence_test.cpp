@@ -7,14 +7,16 @@
 #include "core/machine.h"
 #include "ops/activation.h"
 #include "ops/dropout.h"
-#include "train/checkpoint.h"
+#include "train/checkpoints.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
 namespace {
 
+using testing::load;
 using testing::tiny_options;
 using testing::TinyData;
+using testing::values_of;
 
 /// No batch norm: its statistics are those of a learner's own batch.
 Tensor net(Tensor x) {
@@ -35,12 +37,7 @@ class Equivalence : public ::testing::Test {
   std::vector<float> trained(TrainOptions o) {
     o.out = (runs_.path() / std::to_string(runs_made_++)).string();
     const TrainResult result = train(net, o);
-    std::vector<float> values;
-    for (const auto& t : load_checkpoint(*o.out, [](std::string_view) {}).tensors) {
-      if (t.role == Checkpoint::Role::parameter) {
-        values.insert(values.end(), t.values.begin(), t.values.end());
-      }
-    }
+    auto values = values_of(load(*o.out), Checkpoint::Role::parameter, 0);
     for (const EpochRecord& e : result.history) values.push_back(static_cast<float>(e.train_loss));
     return values;
   }

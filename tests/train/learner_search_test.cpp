@@ -1,13 +1,12 @@
 // The number of learners may change in a run, which goes on as if nothing had happened.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "core/machine.h"
 #include "support/error_text.h"
-#include "train/checkpoint.h"
+#include "train/checkpoints.h"
 #include "train/record_json.h"
 #include "train/tiny_run.h"
 
@@ -16,22 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::error_of;
+using testing::expect_same_bits;
+using testing::load;
 using testing::tiny_net;
 using testing::tiny_options;
 using testing::TinyData;
-
-Checkpoint load(const std::string& run) {
-  return load_checkpoint(run, [](std::string_view) {});
-}
-
-void expect_same_bits(const Checkpoint& a, const Checkpoint& b) {
-  ASSERT_EQ(a.tensors.size(), b.tensors.size());
-  for (size_t i = 0; i < a.tensors.size(); ++i) {
-    const auto &x = a.tensors[i].values, &y = b.tensors[i].values;
-    ASSERT_EQ(x.size(), y.size());
-    EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << a.tensors[i].name;
-  }
-}
+using testing::values_of;
 
 class LearnerChanges : public ::testing::Test {
  protected:
@@ -171,13 +160,6 @@ struct BeforeAndAfter {
   Checkpoint before, after;
 };
 
-std::vector<float> values(const Checkpoint& c, Checkpoint::Role role, int64_t index) {
-  for (const auto& t : c.tensors) {
-    if (t.role == role && t.index == index) return t.values;
-  }
-  return {};
-}
-
 class OneLearnerChange : public LearnerChanges {
  protected:
   BeforeAndAfter change(const std::string& sync, int64_t from, int to) {
@@ -199,28 +181,28 @@ class OneLearnerChange : public LearnerChanges {
 TEST_F(OneLearnerChange, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
   using Role = Checkpoint::Role;
   const auto [before, after] = change("sma", 2, 3);
-  const auto z = values(before, Role::parameter, 0);
+  const auto z = values_of(before, Role::parameter, 0);
   const std::vector<float> zeros(z.size());
-  EXPECT_EQ(values(after, Role::weights, 2), z);
-  EXPECT_EQ(values(after, Role::momentum, 2), zeros);
-  EXPECT_EQ(values(after, Role::weights, 1), values(before, Role::weights, 1));
-  EXPECT_EQ(values(after, Role::momentum, 1), values(before, Role::momentum, 1));
-  EXPECT_NE(values(after, Role::momentum, 1), zeros);
+  EXPECT_EQ(values_of(after, Role::weights, 2), z);
+  EXPECT_EQ(values_of(after, Role::momentum, 2), zeros);
+  EXPECT_EQ(values_of(after, Role::weights, 1), values_of(before, Role::weights, 1));
+  EXPECT_EQ(values_of(after, Role::momentum, 1), values_of(before, Role::momentum, 1));
+  EXPECT_NE(values_of(after, Role::momentum, 1), zeros);
 }
 
 /// Synchronous learners have one momentum, which is that of a learner alone.
 TEST_F(OneLearnerChange, SynchronousLearnersPassTheirMomentumOn) {
   using Role = Checkpoint::Role;
   const auto [alone, two] = change("ssgd", 1, 2);
-  EXPECT_EQ(values(two, Role::central, 0), values(alone, Role::momentum, 0));
-  EXPECT_NE(values(two, Role::central, 0),
-            std::vector<float>(values(alone, Role::parameter, 0).size()));
+  EXPECT_EQ(values_of(two, Role::central, 0), values_of(alone, Role::momentum, 0));
+  EXPECT_NE(values_of(two, Role::central, 0),
+            std::vector<float>(values_of(alone, Role::parameter, 0).size()));
 }
 
 TEST_F(OneLearnerChange, ALearnerThatStaysAloneKeepsTheirMomentum) {
   using Role = Checkpoint::Role;
   const auto [two, alone] = change("ssgd", 2, 1);
-  EXPECT_EQ(values(alone, Role::momentum, 0), values(two, Role::central, 0));
+  EXPECT_EQ(values_of(alone, Role::momentum, 0), values_of(two, Role::central, 0));
 }
 
 TEST_F(LearnerChanges, MoreLearnersThanTheMemoryHoldsAreRefused) {

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -9,7 +8,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "support/error_text.h"
-#include "train/checkpoint.h"
+#include "train/checkpoints.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -17,25 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::error_of;
+using testing::expect_same_bits;
+using testing::load;
 using testing::StopAfter;
 using testing::tiny_net;
 using testing::tiny_options;
 using testing::TinyData;
+using testing::values_of;
 
-Checkpoint load(const std::string& run) {
-  return load_checkpoint(run, [](std::string_view) {});
-}
-
-/// Weights, momentum and running statistics, bit for bit.
 void expect_same_state(const std::string& run_a, const std::string& run_b) {
-  const Checkpoint a = load(run_a), b = load(run_b);
-  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  const Checkpoint a = load(run_a);
   ASSERT_GE(a.tensors.size(), 5u + 2u);
-  for (size_t i = 0; i < a.tensors.size(); ++i) {
-    const auto &x = a.tensors[i].values, &y = b.tensors[i].values;
-    ASSERT_EQ(x.size(), y.size());
-    EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << a.tensors[i].name;
-  }
+  expect_same_bits(a, load(run_b));
 }
 
 void expect_same_history(const TrainResult& a, const TrainResult& b) {
@@ -166,16 +158,6 @@ TEST_P(ResumeOnce, MetricsAreThoseOfOneRun) {
   train(tiny_net, again);
   ASSERT_EQ(lines("whole").size(), 7u);
   EXPECT_EQ(lines("stopped"), lines("whole"));
-}
-
-/// The values of learner `index`'s tensors in one list, or of the central model's.
-std::vector<float> values_of(const Checkpoint& checkpoint, Checkpoint::Role role, int64_t index) {
-  std::vector<float> values;
-  for (const auto& t : checkpoint.tensors) {
-    if (t.role != role || t.index != index) continue;
-    values.insert(values.end(), t.values.begin(), t.values.end());
-  }
-  return values;
 }
 
 TEST_P(ResumeOnce, LearnersStartAgainFromTheCentralModelWhenTheRateDrops) {

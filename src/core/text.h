@@ -1,0 +1,19 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace crossbow {
+
+/// 1234567 as "1,234,567".
+std::string grouped(int64_t n);
+/// "3 epochs", "1 epoch".
+std::string count(int64_t n, std::string_view noun);
+/// Bytes as MiB.
+inline double mebibytes(double bytes) {
+  return bytes / (1 << 20);
+}
+
+}  // namespace crossbow
