@@ -1,4 +1,4 @@
-"""Time to accuracy: tuned by epochs, chosen by epochs × seconds per epoch, then run with all seeds."""
+"""Time to accuracy: speed by batch, rates tuned by epochs, the least epochs × seconds with all seeds."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from results import epochs_to_target, seconds_to_target
 from runner import log
 from tuning import tune
 
-STAGES = ["tune", "speed", "final"]
+STAGES = ["speed", "tune", "final"]
 SPEED_EPOCHS = 2  # the first warms up
 
 
@@ -23,16 +23,36 @@ class Contestant:
     variants: tuple
     sync: str = "none"
     per_cpu: bool = False
+    options: tuple = ()  # as Job's
 
 
 CONTESTANTS = {
     "crossbow-1": Contestant("Crossbow, one learner", "crossbow", ("one learner",)),
+    "crossbow-mean": Contestant(
+        "Crossbow, one learner averaged over time",
+        "crossbow",
+        ("one learner",),
+        "polyak-ruppert",
+        options=("--averaging-eta", "8"),
+    ),
     "crossbow-k": Contestant(
         "Crossbow, a learner per CPU", "crossbow", ("learner per CPU",), "sma", True
     ),
     "pytorch": Contestant("PyTorch", "pytorch", ("eager", "compile")),
     "jax": Contestant("JAX", "jax", ("gather outside", "gather inside")),
 }
+
+
+def variants(names):
+    return [variant for name in names if name in CONTESTANTS for variant in CONTESTANTS[name].variants]
+
+
+def chosen_contestants(args):
+    """With the ways to run them that were asked for; all, where none of a side's were named."""
+    for name in args.sides:
+        contestant = CONTESTANTS[name]
+        named = tuple(v for v in contestant.variants if v in args.variants)
+        yield dataclasses.replace(contestant, variants=named or contestant.variants)
 
 
 def job_of(args, contestant, batch, rate, **fields):
@@ -48,15 +68,10 @@ def job_of(args, contestant, batch, rate, **fields):
             "target": args.target,
             "learners": len(args.cpus) if contestant.per_cpu else 1,
             "sync": contestant.sync,
+            "options": contestant.options,
             **fields,
         }
     )
-
-
-def tuned(runner, args, contestant, batch):
-    """The best record, or None."""
-    job = job_of(args, contestant, batch, math.nan)
-    return next(iter(tune(runner, job, tasks.TASKS[args.task].rates)), None)
 
 
 def seconds_per_epoch(runner, args, contestant, variant, batch):
@@ -66,15 +81,21 @@ def seconds_per_epoch(runner, args, contestant, variant, batch):
     return record["history"][-1]["seconds"] if record else math.inf
 
 
+def quickest(runner, args, contestant, batch):
+    """(seconds per epoch, variant)."""
+    return min(
+        (seconds_per_epoch(runner, args, contestant, variant, batch), variant)
+        for variant in contestant.variants
+    )
+
+
 def choose(runner, args, contestant):
     """The job, of the final stage, with the least expected time; None if it reaches no target."""
     best, least = None, math.inf
     for batch in args.batches:
-        record = tuned(runner, args, contestant, batch)
-        if not record:
-            continue
-        for variant in contestant.variants:
-            seconds = seconds_per_epoch(runner, args, contestant, variant, batch)
+        seconds, variant = quickest(runner, args, contestant, batch)
+        job = job_of(args, contestant, batch, math.nan)
+        for record in tune(runner, job, tasks.TASKS[args.task].rates, least / seconds)[:1]:
             if epochs_to_target(record) * seconds < least:
                 least = epochs_to_target(record) * seconds
                 fields = {"stage": "final", "variant": variant}
@@ -89,17 +110,16 @@ def warn_if_busy():
 
 
 def run(runner, args):
-    contestants = [CONTESTANTS[name] for name in args.sides]
-    if "tune" in args.stages:
-        for batch in args.batches:
-            for contestant in contestants:
-                tuned(runner, args, contestant, batch)
+    """Each stage runs what it lacks of those before it."""
+    contestants = list(chosen_contestants(args))
     if "speed" in args.stages:
         warn_if_busy()
         for batch in args.batches:
             for contestant in contestants:
-                for variant in contestant.variants:
-                    seconds_per_epoch(runner, args, contestant, variant, batch)
+                quickest(runner, args, contestant, batch)
+    if "tune" in args.stages:
+        for contestant in contestants:
+            choose(runner, args, contestant)
     if "final" in args.stages:
         warn_if_busy()
         chosen = [(c.name, choose(runner, args, c)) for c in contestants]

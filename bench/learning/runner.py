@@ -42,14 +42,15 @@ class Runner:
         self.args, self.results = args, results
         self.failures = 0
 
-    def do(self, job):
-        """The job's record, or None if it failed, which is reported."""
+    def do(self, job, hopeless=lambda history: False):
+        """The job's record, or None if it failed, which is reported. A run whose history so far is
+        hopeless is cut."""
         found = self.results.find(job)
         if found:
             return found
         log(f"{datetime.datetime.now():%H:%M:%S} {job}")
         try:
-            record = self.results.add(job, self.run(job))
+            record = self.results.add(job, self.run(job, hopeless))
         except Failed as failure:
             self.failures += 1
             log(f"  failed: {failure}")
@@ -62,12 +63,14 @@ class Runner:
         )
         return record
 
-    def run(self, job):
+    def run(self, job, hopeless):
         load, start = os.getloadavg()[0], time.time()
         epochs = job.stop_after or job.epochs
         with tempfile.TemporaryDirectory(prefix="crossbow-learning-") as folder:
             folder = pathlib.Path(folder)
-            outcome, history = self.watch(job, self.command(job, epochs, folder), folder)
+            outcome, history = self.watch(
+                job, self.command(job, epochs, folder), folder, hopeless
+            )
         if outcome is None:
             reached = job.target is not None and history[-1]["test_accuracy"] >= job.target
             whole = len(history) == job.epochs
@@ -117,7 +120,7 @@ class Runner:
             ]
         return [str(word) for word in command]
 
-    def watch(self, job, command, folder):
+    def watch(self, job, command, folder, hopeless):
         """(outcome or None, history); the process has ended."""
         lines = folder / ("run/metrics.jsonl" if job.side == "crossbow" else "epochs.jsonl")
         with open(folder / "epochs.jsonl", "w") as out, open(folder / "errors", "w+") as errors:
@@ -134,6 +137,8 @@ class Runner:
                     history = read_history(lines)
                     if tasks.diverged(history):
                         return "diverged", history
+                    if history and hopeless(history):
+                        return "cut", history
             finally:
                 process.kill()
                 process.wait()

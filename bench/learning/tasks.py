@@ -53,7 +53,7 @@ TASKS = {
         (0.01, 0.02, 0.05, 0.1, 0.2),
         12,
         3,
-        ("crossbow-1", "crossbow-k", "pytorch"),
+        ("crossbow-1", "crossbow-mean", "crossbow-k", "pytorch"),
     ),
 }
 

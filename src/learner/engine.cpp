@@ -130,7 +130,7 @@ void Engine::restart() {
   }
 }
 
-const Replica& Engine::snapshot() {
+Replica& Engine::snapshot() {
   const std::byte* weights = sync_ ? central()->z(side()) : learners_[0]->weights(0);
   copy_bytes(snapshot_.parameters.data(), weights, snapshot_.parameters.size());
   const std::vector<double> shares(learners_.size(), 1 / static_cast<double>(learners_.size()));

@@ -77,7 +77,7 @@ class Engine {
 
   /// What is evaluated and saved: the central model, with the mean of the learners' states; a copy
   /// in memory that stays where it is, brought up to date by the call.
-  const Replica& snapshot();
+  Replica& snapshot();
   const Replica& model() const { return snapshot_; }
 
   /// Of all devices.

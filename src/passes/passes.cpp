@@ -30,6 +30,18 @@ Graph with_batch(const Graph& graph, int64_t batch) {
   });
 }
 
+Graph for_statistics(const Graph& graph) {
+  return remove_dead(rewrite(graph, [&](Rewriter& r, int32_t id) {
+    const Node& node = graph.nodes()[id];
+    std::shared_ptr<BatchNormAttributes> attributes;
+    if (node.op->name == "batch_norm") {
+      attributes = std::make_shared<BatchNormAttributes>(node.attrs<BatchNormAttributes>());
+      attributes->momentum = 0;
+    }
+    r.copy(id, attributes);
+  }));
+}
+
 Graph for_inference(const Graph& graph) {
   Graph result = rewrite(graph, [&](Rewriter& r, int32_t id) {
     const Node& node = graph.nodes()[id];

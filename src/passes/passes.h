@@ -11,6 +11,9 @@ namespace crossbow {
 Graph fuse(const Graph& graph);
 /// The graph that evaluation runs: dropout is gone, batch norm reads its running statistics.
 Graph for_inference(const Graph& graph);
+/// The forward part of training as it measures a batch: the running statistics that batch norm
+/// leaves are the batch's own.
+Graph for_statistics(const Graph& graph);
 /// The same net for another number of rows.
 Graph with_batch(const Graph& graph, int64_t batch);
 /// Drops nodes that no named output needs. Parameters and inputs stay.

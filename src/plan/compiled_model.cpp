@@ -28,6 +28,12 @@ std::shared_ptr<const Program> CompiledModel::evaluation(int64_t rows) {
   return program;
 }
 
+std::shared_ptr<const Program> CompiledModel::statistics(int64_t rows) {
+  auto& program = statistics_[rows];
+  if (!program) program = compile(for_statistics(with_batch(forward_, rows)));
+  return program;
+}
+
 std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {
   auto program = Program::compile(graph, options_);
   options_.parameters = program->parameters();
@@ -36,8 +42,9 @@ std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {
 
 size_t CompiledModel::arena_bytes() const {
   size_t bytes = 0;
-  for (const auto& [rows, program] : training_) bytes = std::max(bytes, program->arena_bytes());
-  for (const auto& [rows, program] : evaluation_) bytes = std::max(bytes, program->arena_bytes());
+  for (const auto* programs : {&training_, &evaluation_, &statistics_}) {
+    for (const auto& [rows, program] : *programs) bytes = std::max(bytes, program->arena_bytes());
+  }
   return bytes;
 }
 

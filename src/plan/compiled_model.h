@@ -17,6 +17,8 @@ class CompiledModel {
 
   std::shared_ptr<const Program> training(int64_t rows);
   std::shared_ptr<const Program> evaluation(int64_t rows);
+  /// Leaves the statistics of its batch in the replica's states, and all else as it was.
+  std::shared_ptr<const Program> statistics(int64_t rows);
 
   const CompileOptions& options() const { return options_; }
   /// Null until something is compiled.
@@ -29,7 +31,7 @@ class CompiledModel {
 
   const Graph forward_;  // fused
   CompileOptions options_;
-  std::map<int64_t, std::shared_ptr<const Program>> training_, evaluation_;
+  std::map<int64_t, std::shared_ptr<const Program>> training_, evaluation_, statistics_;
 };
 
 /// The joint forward and backward graph that one training step runs.

@@ -11,6 +11,7 @@ namespace {
 std::unique_ptr<const SyncAlgorithm> elastic(std::string_view name, const SyncOptions& o) {
   constexpr double kBeta = 0.9;
   refuse(o.central_momentum.has_value(), "central-momentum", name);
+  refuse(o.averaging_eta.has_value(), "averaging-eta", name);
   const double alpha = kBeta / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
       .learners = o.learners,

@@ -33,6 +33,7 @@ class LocalSgd : public SyncAlgorithm {
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o, std::string_view name, bool post) {
   refuse(o.alpha.has_value(), "alpha", name);
   refuse(o.central_momentum.has_value(), "central-momentum", name);
+  refuse(o.averaging_eta.has_value(), "averaging-eta", name);
   const int64_t period = o.period.value_or(kPeriod);
   return std::make_unique<LocalSgd>(post ? 1 : period, period);
 }

@@ -1,7 +1,10 @@
 // Averaging over time and learners, Polyak & Juditsky 1992 and Ruppert 1988: z is the mean of all
-// learners' weights over all exchanges so far, z' = z + (mean_j w_j − z)/(i + 1), i from 0. With
-// α above 0 learners are also pulled towards it, w_j ← w_j + step_j − α(w_j − z); else they never
-// meet.
+// learners' weights over all exchanges i so far, from 0. With η above 0 the later ones count for
+// more, by polynomial decay, Shamir & Zhang, "Stochastic Gradient Descent for Non-smooth
+// Optimization", ICML 2013: z reaches back over about a share 1/(η + 1) of the run so far.
+//   z' = z + (η + 1)/(i + 1 + η)·(mean_j w_j − z)
+// With α above 0 learners are also pulled towards it, w_j ← w_j + step_j − α(w_j − z); else they
+// never meet.
 #include <array>
 
 #include "core/error.h"
@@ -13,15 +16,17 @@ namespace {
 class PolyakRuppert : public SyncAlgorithm {
  public:
   explicit PolyakRuppert(const SyncOptions& o)
-      : period_(o.period.value_or(1)), alpha_(o.alpha.value_or(0)) {}
+      : period_(o.period.value_or(1)),
+        alpha_(o.alpha.value_or(0)),
+        eta_(o.averaging_eta.value_or(0)) {}
 
   Traits traits() const override {
-    return {.overlaps = true, .restarts = true, .alone_is_sgd = false};
+    return {.overlaps = true, .restarts = true, .alone_is_sgd = false, .lags = true};
   }
   int64_t period(bool) const override { return period_; }
   double pull() const override { return alpha_; }
   void apply(const Exchange& x) const override {
-    const double share = 1 / static_cast<double>(x.index + 1);
+    const double share = (eta_ + 1) / (static_cast<double>(x.index + 1) + eta_);
     const std::array<double, 2> factors{share, 1 - share};
     const std::array<const void*, 2> terms{x.mean, x.z};
     x.math.combine(factors, terms, x.next_z, x.n);
@@ -29,7 +34,7 @@ class PolyakRuppert : public SyncAlgorithm {
 
  private:
   const int64_t period_;
-  const double alpha_;
+  const double alpha_, eta_;
 };
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {

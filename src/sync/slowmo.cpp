@@ -36,6 +36,7 @@ class SlowMo : public SyncAlgorithm {
 
 const RegisterSync kSlowMo{{"slowmo", "local-sgd with slow momentum of the mean",
                             [](const SyncOptions& o) -> std::unique_ptr<const SyncAlgorithm> {
+                              refuse(o.averaging_eta.has_value(), "averaging-eta", "slowmo");
                               return std::make_unique<SlowMo>(o);
                             }}};
 

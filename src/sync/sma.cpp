@@ -9,6 +9,7 @@ namespace crossbow {
 namespace {
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
+  refuse(o.averaging_eta.has_value(), "averaging-eta", "sma");
   const double alpha = 1.0 / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
       .learners = o.learners,

@@ -41,6 +41,9 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
     fail_usage("--central-momentum {}: it must be at least 0 and below 1",
                *options.central_momentum);
   }
+  if (options.averaging_eta && !(*options.averaging_eta >= 0 && *options.averaging_eta <= 1e6)) {
+    fail_usage("--averaging-eta {}: it must be between 0 and a million", *options.averaging_eta);
+  }
   if (options.alpha && !(*options.alpha > 0)) {
     fail_usage("--alpha {}: it must be above 0", *options.alpha);
   }

@@ -23,6 +23,7 @@ struct SyncOptions {
   std::optional<int64_t> period;           // steps from one exchange to the next (τ)
   std::optional<double> alpha;             // how far an exchange moves weights, see the algorithm
   std::optional<double> central_momentum;  // of z
+  std::optional<double> averaging_eta;     // of a mean over time: what its last terms count for
   double momentum = 0, weight_decay = 0;   // the learners' solver
   bool nesterov = false;
 };
@@ -58,6 +59,8 @@ class SyncAlgorithm {
     bool restarts = false;
     /// With one learner it is plain SGD, so that nothing need be done.
     bool alone_is_sgd = true;
+    /// z follows from so far behind that the learners' batch-norm statistics are not its own.
+    bool lags = false;
     int state_buffers = 0;
   };
 

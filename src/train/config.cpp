@@ -44,6 +44,13 @@ const std::array kTable = {
     OptionEntry{"alpha", "A|auto", "how far an exchange moves weights; sma: 1/learners", &O::alpha},
     OptionEntry{"central-momentum", "M", "momentum of the central model; sma: 0.9",
                 &O::central_momentum},
+    OptionEntry{"averaging-eta", "ETA",
+                "polyak-ruppert: how much more the last weights count; 0: no more than others",
+                &O::averaging_eta},
+    OptionEntry{"bn-images", "N|auto",
+                "training images that measure the evaluated model's batch norm; 0: the learners' "
+                "mean",
+                &O::bn_images},
     OptionEntry{"precision", "f32|bf16", "of activations and products", &O::precision},
     OptionEntry{"seed", "N", "of all that is random", &O::seed},
     OptionEntry{"deterministic", "",

@@ -46,6 +46,15 @@ std::vector<Arrangement> candidates(const TrainOptions& o) {
   return all;
 }
 
+data::PipelineOptions augmented(const TrainOptions& options) {
+  data::PipelineOptions p;
+  p.shuffle = true;
+  p.augment.pad = static_cast<int>(*options.pad);
+  p.augment.mirror = *options.mirror;
+  p.seed = options.seed;
+  return p;
+}
+
 ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement) {
   return plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
 }
@@ -75,6 +84,15 @@ EngineOptions engine_options(const TrainOptions& options, const Arrangement& arr
   return e;
 }
 
+int64_t bn_images(const TrainOptions& o, const SyncAlgorithm* sync, bool states) {
+  constexpr int64_t kImages = 4096;
+  if (o.bn_images.value_or(0) > 0 && !states) {
+    fail_usage("--bn-images {}: the net has no batch norm; leave it out", *o.bn_images);
+  }
+  const bool lags = sync && sync->traits().lags;
+  return o.bn_images.value_or(lags && states ? kImages : 0);
+}
+
 std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& o, int learners) {
   if (o.sync == "none") return nullptr;
   SyncOptions options;
@@ -82,6 +100,7 @@ std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& o, int learners
   options.period = o.sync_period;
   options.alpha = o.alpha;
   options.central_momentum = o.central_momentum;
+  options.averaging_eta = o.averaging_eta;
   options.momentum = o.momentum.value_or(0);
   options.weight_decay = o.weight_decay.value_or(0);
   options.nesterov = o.nesterov;

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "data/pipeline.h"
 #include "learner/arrangement.h"
 #include "learner/engine.h"
 #include "plan/program.h"
@@ -23,6 +24,9 @@ DeviceList device_list(std::string_view text);
 /// order; just one where they leave nothing open, at least one.
 std::vector<Arrangement> candidates(const TrainOptions& options);
 
+/// Training images in another order each epoch, with the options' augmentation.
+data::PipelineOptions augmented(const TrainOptions& options);
+
 /// Workers for one of these, on the options' devices.
 ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement);
 
@@ -31,6 +35,11 @@ CompileOptions compile_options(const TrainOptions& options, const Arrangement& a
 
 EngineOptions engine_options(const TrainOptions& options, const Arrangement& arrangement,
                              const BatchShape& batch);
+
+/// Training images on which to measure the batch-norm statistics of the evaluated model; 0 for
+/// those of the learners. `states` says whether the net has any. Throws UsageError if they are
+/// asked for and it has none.
+int64_t bn_images(const TrainOptions& options, const SyncAlgorithm* sync, bool states);
 
 /// The algorithm that the options name, for that many learners in all; null for a learner on its
 /// own, or where one learner makes it plain SGD. Throws as make_sync does.

@@ -13,6 +13,20 @@ BatchShape batch_shape(const TrainOptions& options, const data::Dataset& dataset
           dataset.info.image.elements()};
 }
 
+int64_t images_measured(const CompiledModel& model, const TrainOptions& options,
+                        const Arrangement& arrangement) {
+  return bn_images(options, sync_of(options, arrangement).get(),
+                   model.parameters()->state_elements > 0);
+}
+
+data::PipelineOptions statistics_pipeline(const TrainOptions& options, const data::Dataset& dataset,
+                                          int workers) {
+  data::PipelineOptions p = augmented(options);
+  p.batch = Statistics::rows(dataset.train->size(), batch_shape(options, dataset).part_rows());
+  p.least_depth = 2 * workers;
+  return p;
+}
+
 /// All programs of the run, so that the arenas can be made.
 CompiledModel compile(const Graph& forward, const TrainOptions& options,
                       const Arrangement& arrangement, const data::Dataset& dataset, Tuner& tuner) {
@@ -22,7 +36,20 @@ CompiledModel compile(const Graph& forward, const TrainOptions& options,
   for (const int64_t rows : batch_shape(options, dataset).program_rows()) model.training(rows);
   Evaluator::compile(model, dataset.test->size(),
                      evaluation_rows(batch_shape(options, dataset).part_rows()));
+  if (images_measured(model, options, arrangement) > 0) {
+    model.statistics(statistics_pipeline(options, dataset, 0).batch);
+  }
   return model;
+}
+
+std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const TrainOptions& options,
+                                          const Arrangement& arrangement, Engine& engine,
+                                          const data::Dataset& dataset) {
+  const int64_t images = images_measured(model, options, arrangement);
+  if (images == 0) return nullptr;
+  return std::make_unique<Statistics>(
+      model, engine.model(), engine.workers(), engine.arenas(), dataset,
+      statistics_pipeline(options, dataset, engine.workers().count()), images);
 }
 
 const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOptions& options) {
@@ -51,7 +78,14 @@ Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement&
       engine(model, sync_of(options, arrangement),
              engine_options(options, arrangement, batch_shape(options, dataset))),
       evaluator(model, engine.model(), engine.workers(), engine.arenas(), dataset,
-                evaluation_rows(engine.batch().part_rows())) {}
+                evaluation_rows(engine.batch().part_rows())),
+      statistics(statistics_of(model, options, arrangement, engine, dataset)) {}
+
+const Replica& Team::model_at(int64_t step) {
+  Replica& replica = engine.snapshot();
+  if (statistics) statistics->apply(replica, step);
+  return replica;
+}
 
 int Team::affordable(const TrainOptions& options, int most) const {
   const auto fits = [&](int learners) {

@@ -5,6 +5,7 @@
 #include "plan/tuner.h"
 #include "train/evaluation.h"
 #include "train/setup.h"
+#include "train/statistics.h"
 
 namespace crossbow {
 
@@ -14,6 +15,9 @@ struct Team {
   Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
        const data::Dataset& dataset, Tuner& tuner);
 
+  /// What is evaluated and saved after so many iterations, until the next call.
+  const Replica& model_at(int64_t step);
+
   /// How many learners the machine's memory would hold, at most `most`, as far as can be told from
   /// the programs of this team.
   int affordable(const TrainOptions& options, int most) const;
@@ -22,6 +26,7 @@ struct Team {
   const LearnerMemory memory;
   Engine engine;
   Evaluator evaluator;
+  std::unique_ptr<Statistics> statistics;  // null where they are the learners'
 };
 
 }  // namespace crossbow

@@ -56,12 +56,8 @@ Graph forward_graph(const GraphFunction& graph, const TrainOptions& options,
 }
 
 data::PipelineOptions pipeline_options(const TrainOptions& options, const Checkpoint* from) {
-  data::PipelineOptions p;
+  data::PipelineOptions p = augmented(options);
   p.batch = options.batch;
-  p.shuffle = true;
-  p.augment.pad = static_cast<int>(*options.pad);
-  p.augment.mirror = *options.mirror;
-  p.seed = options.seed;
   // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
   // its buffer. With a longer period the buffers are the limit.
   p.least_depth = 4 * most_learners(options, from);
@@ -125,7 +121,7 @@ void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
 void Trainer::make(const LearnerChange& change) {
   if (change.arrangement != position_.arrangement) {
     const auto start = Clock::now();
-    Checkpoint before = state();
+    Checkpoint before = state(engine().snapshot());
     share_momentum(change.arrangement, before);
     arrange(change.arrangement, &before);
     position_.seconds += seconds_since(start);
@@ -177,13 +173,13 @@ void Trainer::tell_team() {
 
 TrainResult Trainer::run() {
   // So that whatever ends the run leaves one that can be gone on with.
-  if (folder_ && !folder_->has_checkpoint()) save();
+  if (folder_ && !folder_->has_checkpoint()) save(engine().snapshot());
   while (position_.epoch < *options_.epochs && !reached_target()) {
     if (!train_epoch() || !finish_epoch()) {
-      save();
+      save(model());
       return result(true);
     }
-    save();
+    save(model());
   }
   return result(false);
 }
@@ -283,15 +279,25 @@ void Trainer::report_iteration(std::span<const float> losses) {
               std::memory_order_relaxed);
 }
 
+/// Measuring its batch norm is a part of training.
+const Replica& Trainer::model() {
+  const auto start = Clock::now();
+  const Replica& model = team_->model_at(position_.step);
+  if (team_->statistics) position_.seconds += seconds_since(start);
+  return model;
+}
+
 bool Trainer::finish_epoch() {
+  const bool last = position_.epoch + 1 == *options_.epochs;
+  const bool evaluated = last || (position_.epoch + 1) % options_.eval_every == 0;
+  if (evaluated) model();
   EpochRecord record;
   record.epoch = position_.epoch + 1;
   record.train_loss = position_.loss_sum / static_cast<double>(samples());
   record.seconds = position_.seconds;
   record.images_per_second = static_cast<double>(samples()) / position_.seconds;
   record.learners = position_.arrangement.learners;
-  const bool last = record.epoch == *options_.epochs;
-  if ((last || record.epoch % options_.eval_every == 0) && !evaluate(record)) return false;
+  if (evaluated && !evaluate(record)) return false;
 
   history_.push_back(record);
   if (folder_) folder_->metrics().epoch(record);
@@ -307,7 +313,6 @@ bool Trainer::evaluate(EpochRecord& record) {
   progress.done = 0;
   progress.total = dataset_->test->size();
   progress.phase = Progress::Phase::evaluating;
-  engine().snapshot();
   const auto evaluation = team_->evaluator.run([&] { return observer_.stop_requested(); },
                                                [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
@@ -320,7 +325,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   return true;
 }
 
-Checkpoint Trainer::state() {
+Checkpoint Trainer::state(const Replica& model) const {
   Checkpoint checkpoint;
   checkpoint.options = options_;
   checkpoint.options.retune = false;  // that was for this time
@@ -331,14 +336,14 @@ Checkpoint Trainer::state() {
   checkpoint.history = history_;
   checkpoint.changes_ahead = changes_ahead_;
   checkpoint.plan = tuner_.choices();
-  store(engine().layout(), engine().snapshot(), checkpoint);
-  store(engine().layout(), engine().buffers(), checkpoint);
+  store(team_->engine.layout(), model, checkpoint);
+  store(team_->engine.layout(), team_->engine.buffers(), checkpoint);
   return checkpoint;
 }
 
-void Trainer::save() {
+void Trainer::save(const Replica& model) {
   if (!folder_) return;
-  Checkpoint checkpoint = state();
+  Checkpoint checkpoint = state(model);
   checkpoint.metrics_bytes = folder_->metrics().bytes();
   save_checkpoint(folder_->path(), checkpoint);
 }

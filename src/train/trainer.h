@@ -53,8 +53,9 @@ class Trainer {
   void report(int64_t first, int64_t done);
   void report_iteration(std::span<const float> losses);
   double rate(int64_t batch) const { return schedule_.rate(samples_at(batch)); }
-  Checkpoint state();
-  void save();
+  const Replica& model();
+  Checkpoint state(const Replica& model) const;
+  void save(const Replica& model);
   bool reached_target() const;
   TrainResult result(bool interrupted) const;
   [[noreturn]] void fail_not_finite(float loss, double lr) const;

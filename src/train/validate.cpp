@@ -80,7 +80,8 @@ void validate_learners(const TrainOptions& o) {
   const std::pair<const char*, bool> unused[] = {
       {"sync-period", o.sync_period.has_value()},
       {"alpha", o.alpha.has_value()},
-      {"central-momentum", o.central_momentum.has_value()}};
+      {"central-momentum", o.central_momentum.has_value()},
+      {"averaging-eta", o.averaging_eta.has_value()}};
   for (const auto& [name, set] : unused) {
     if (set) fail_usage("--{}: one learner alone has nobody to agree with; add --sync sma", name);
   }
@@ -130,6 +131,7 @@ void validate_steps(const TrainOptions& o) {
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
   expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);
   expect_at_least<int64_t>("pad", o.pad, 0);
+  expect_at_least<int64_t>("bn-images", o.bn_images, 0);
   expect_at_most("pad", o.pad, 4096);
   expect_at_most("epochs", o.epochs, 1000000000);
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);

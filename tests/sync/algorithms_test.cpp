@@ -99,7 +99,8 @@ class Reference {
       pull(old, o_.alpha.value_or(0));
       const Vector mean = mean_of(old);
       const auto n = static_cast<double>(++exchanges_);
-      for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) / n;
+      const double eta = o_.averaging_eta.value_or(0);
+      for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
     }
     const Vector mean = mean_of(w_);
     if (run_.sync == "local-sgd" || run_.sync == "post-local-sgd") {
@@ -166,6 +167,8 @@ const Case kCases[] = {
     make_case("eamsgd", "eamsgd", {.learners = 3, .momentum = 0.9, .nesterov = true}),
     make_case("polyak_ruppert", "polyak-ruppert", {.learners = 3, .momentum = 0.5}),
     make_case("polyak_ruppert_pulled", "polyak-ruppert", {.learners = 2, .alpha = 0.2}),
+    make_case("polyak_ruppert_of_late", "polyak-ruppert",
+              {.learners = 2, .averaging_eta = 2.5, .momentum = 0.9}),
     make_case("local_sgd", "local-sgd", {.learners = 3, .momentum = 0.9}),
     make_case("local_sgd_every_other_step", "local-sgd", {.learners = 3, .period = 2}),
     make_case("post_local_sgd_before_the_drop", "post-local-sgd", {.learners = 3, .momentum = 0.9}),
@@ -336,6 +339,10 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   says(refusal("sma", {.central_momentum = 1.0}), "--central-momentum 1");
   says(refusal("easgd", {.learners = 2, .alpha = 0.9}), "leave it out for 0.45");
   says(refusal("polyak-ruppert", {.alpha = 2.0}), "--alpha 2");
+  says(refusal("polyak-ruppert", {.averaging_eta = -1.0}), "--averaging-eta -1");
+  for (const char* sync : {"sma", "easgd", "local-sgd", "slowmo", "ssgd"}) {
+    says(refusal(sync, {.averaging_eta = 8.0}), "--averaging-eta: --sync");
+  }
   says(refusal("ssgd", {.alpha = 0.1}), "has no use for it");
   says(refusal("local-sgd", {.central_momentum = 0.5}), "has no use for it");
   says(refusal("easgd", {.momentum = 0.9}), "choose eamsgd");

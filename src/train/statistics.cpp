@@ -1,0 +1,64 @@
+#include "train/statistics.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "device/vector_math.h"
+#include "train/evaluation.h"
+
+namespace crossbow {
+
+int64_t Statistics::rows(int64_t samples, int64_t training_rows) {
+  return std::min(samples, evaluation_rows(training_rows));
+}
+
+Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
+                       std::span<const Buffer> arenas, const data::Dataset& dataset,
+                       const data::PipelineOptions& pipeline, int64_t images)
+    : workers_(workers),
+      math_(vector_math(model.options().device, model.parameters()->dtype)),
+      elements_(model.parameters()->state_elements),
+      pipeline_(dataset, dataset.train, pipeline),
+      batches_(std::min((images - 1) / pipeline.batch + 1, pipeline_.samples() / pipeline.batch)),
+      mean_(replica.states.size()) {
+  const auto program = model.statistics(pipeline.batch);
+  for (const Buffer& arena : arenas) {
+    ReplicaView view;
+    view.parameters = view.next_parameters = replica.parameters.data();
+    view.states = states_.emplace_back(replica.states.size()).data();
+    bound_.emplace_back(program, view, arena);
+  }
+  for (int64_t b = 0; b < batches_; ++b) measured_.emplace_back(replica.states.size());
+}
+
+void Statistics::apply(Replica& replica, int64_t step) {
+  if (step != step_) measure();
+  step_ = step;
+  std::memcpy(replica.states.data(), mean_.data(), mean_.size());
+}
+
+void Statistics::measure() {
+  std::atomic<int64_t> next{0};
+  pipeline_.start(0);
+  workers_.run([&](int worker) {
+    const auto w = static_cast<size_t>(worker);
+    for (int64_t b = next++; b < batches_; b = next++) {
+      const data::Batch& batch = pipeline_.acquire(b);
+      Step step;
+      step.inputs = {batch.images, batch.labels};
+      step.first_sample = static_cast<uint64_t>(b * batch.rows);
+      bound_[w].run(step);
+      pipeline_.release(batch);
+      std::memcpy(measured_[static_cast<size_t>(b)].data(), states_[w].data(), mean_.size());
+    }
+  });
+  const std::vector<double> shares(measured_.size(), 1 / static_cast<double>(measured_.size()));
+  std::vector<const void*> terms;
+  for (const Buffer& measured : measured_) terms.push_back(measured.data());
+  workers_.run([&](int worker) {
+    if (worker == 0) math_.combine(shares, terms, mean_.data(), elements_);
+  });
+}
+
+}  // namespace crossbow

@@ -1,0 +1,43 @@
+// Batch-norm statistics of a model that no learner stands at, measured on training images, as
+// Izmailov et al. do for averaged weights ("Averaging Weights Leads to Wider Optima and Better
+// Generalization", UAI 2018).
+#pragma once
+
+#include "data/pipeline.h"
+#include "learner/workers.h"
+#include "plan/compiled_model.h"
+
+namespace crossbow {
+
+/// Binds a replica, workers with their arenas, and a training split. One thread.
+class Statistics {
+ public:
+  /// Images in a batch, of a split of so many.
+  static int64_t rows(int64_t samples, int64_t training_rows);
+
+  /// `model` must have been asked for its statistics program of `pipeline.batch` rows. `images` are
+  /// rounded up to whole batches, as far as the split has them.
+  Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
+             std::span<const Buffer> arenas, const data::Dataset& dataset,
+             const data::PipelineOptions& pipeline, int64_t images);
+
+  /// Writes to the replica's states the means over the batches, which are the same each time. They
+  /// are measured anew only if `step` is not that of the last call.
+  void apply(Replica& replica, int64_t step);
+
+ private:
+  void measure();
+
+  Workers& workers_;
+  const VectorMath& math_;
+  const int64_t elements_;
+  std::vector<Buffer> states_;    // by worker
+  std::vector<Execution> bound_;  // by worker
+  data::Pipeline pipeline_;
+  const int64_t batches_;
+  std::vector<Buffer> measured_;  // by batch
+  Buffer mean_;
+  int64_t step_ = -1;
+};
+
+}  // namespace crossbow

@@ -1,0 +1,120 @@
+// The batch-norm statistics of the evaluated model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "data/pipeline.h"
+#include "support/error_text.h"
+#include "train/checkpoints.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using testing::error_of;
+using testing::load;
+using testing::tiny_net;
+using testing::TinyData;
+using testing::values_of;
+
+/// Batch norm first, so that its statistics are of the images alone.
+Tensor normalised_images(Tensor images) {
+  return dense(batch_norm(images), Dense{.outputs = 10});
+}
+
+class Statistics : public ::testing::TestWithParam<const char*> {
+ protected:
+  TrainOptions options(const std::string& run) {
+    TrainOptions o = testing::tiny_options(data_, GetParam());
+    o.out = folder(run);
+    o.pad = 0;
+    o.mirror = false;
+    return o;
+  }
+  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
+  std::vector<float> states(const std::string& run) {
+    return values_of(load(folder(run)), Checkpoint::Role::state, 0);
+  }
+
+  TinyData data_;
+  data::TemporaryFolder runs_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Statistics, ::testing::Values("ref", "cpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// Whatever the training batch, 64 of them make one here.
+TEST_P(Statistics, AreThoseOfTheTrainingImages) {
+  TrainOptions o = options("measured");
+  o.bn_images = 1;  // a batch
+  train(normalised_images, o);
+
+  const auto dataset = data::open_dataset(data_.spec(), {});
+  data::PipelineOptions in_order;
+  in_order.batch = 64;
+  in_order.shuffle = true;
+  in_order.seed = o.seed;
+  data::Pipeline pipeline(*dataset, dataset->train, in_order);
+  pipeline.start(0);
+  const data::Batch& batch = pipeline.acquire(0);
+  double sum = 0, squares = 0;
+  constexpr int kPixels = 64 * 8 * 8;
+  for (int i = 0; i < kPixels; ++i) {
+    sum += batch.images[i];
+    squares += static_cast<double>(batch.images[i]) * batch.images[i];
+  }
+  pipeline.release(batch);
+  const double mean = sum / kPixels;
+  const auto got = states("measured");
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_NEAR(got[0], mean, 1e-5);
+  EXPECT_NEAR(got[1], squares / kPixels - mean * mean, 1e-5);
+}
+
+TEST_P(Statistics, AreMeasuredByItselfForAMeanOverTimeOnly) {
+  TrainOptions o = options("auto");
+  o.sync = "polyak-ruppert";
+  train(tiny_net, o);
+  o.bn_images = 4096;
+  o.out = folder("given");
+  train(tiny_net, o);
+  o.bn_images = 0;
+  o.out = folder("learners");
+  train(tiny_net, o);
+  EXPECT_EQ(states("auto"), states("given"));
+  EXPECT_NE(states("auto"), states("learners"));
+
+  TrainOptions sma = options("sma");
+  sma.sync = "sma";
+  sma.learners = 2;
+  train(tiny_net, sma);
+  sma.bn_images = 0;
+  sma.out = folder("sma of learners");
+  train(tiny_net, sma);
+  EXPECT_EQ(states("sma"), states("sma of learners"));
+}
+
+TEST_P(Statistics, DoNotDependOnTheNumberOfThreads) {
+  for (const int learners : {1, 3}) {
+    TrainOptions o = options(std::to_string(learners));
+    o.sync = "ssgd";
+    o.learners = learners;
+    o.lr = 1e-30;
+    o.weight_decay = 0;
+    o.bn_images = 64;
+    train(tiny_net, o);
+  }
+  EXPECT_EQ(states("1"), states("3"));
+}
+
+TEST_P(Statistics, AreRefusedForANetThatHasNone) {
+  TrainOptions o = options("none");
+  o.bn_images = 64;
+  const auto plain = [](Tensor x) { return dense(x, Dense{.outputs = 10}); };
+  EXPECT_EQ(error_of([&] { train(plain, o); }),
+            "--bn-images 64: the net has no batch norm; leave it out");
+}
+
+}  // namespace
+}  // namespace crossbow
