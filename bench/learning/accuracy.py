@@ -33,7 +33,7 @@ CONTESTANTS = {
         "crossbow",
         ("one learner",),
         "polyak-ruppert",
-        options=("--averaging-eta", "8"),
+        options=("--averaging-eta", "8", "--sync-period", "16"),
     ),
     "crossbow-k": Contestant(
         "Crossbow, a learner per CPU", "crossbow", ("learner per CPU",), "sma", True

@@ -33,7 +33,7 @@ struct TrainOptions {
   std::optional<double> central_momentum;      // of the central model; auto: the algorithm's own
   std::optional<double> averaging_eta;         // of a mean over time; auto: the algorithm's own
   /// Training images on which the evaluated model's batch-norm statistics are measured, in whole
-  /// batches; 0: they are the mean of the learners'. Auto: 4096 for an algorithm whose model lags
+  /// batches; 0: they are the mean of the learners'. Auto: 2048 for an algorithm whose model lags
   /// behind the learners, else 0.
   std::optional<int64_t> bn_images;
   std::string precision = "f32";               // f32, or bf16: weights and statistics stay f32

@@ -85,7 +85,7 @@ EngineOptions engine_options(const TrainOptions& options, const Arrangement& arr
 }
 
 int64_t bn_images(const TrainOptions& o, const SyncAlgorithm* sync, bool states) {
-  constexpr int64_t kImages = 4096;
+  constexpr int64_t kImages = 2048;
   if (o.bn_images.value_or(0) > 0 && !states) {
     fail_usage("--bn-images {}: the net has no batch norm; leave it out", *o.bn_images);
   }

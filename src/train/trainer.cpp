@@ -305,7 +305,19 @@ bool Trainer::finish_epoch() {
   position_.batch = 0;
   position_.loss_sum = position_.seconds = 0;
   observer_.epoch_done(record);
+  note_if_guessing();
   return true;
+}
+
+/// Once, when it has for two epochs in a row.
+void Trainer::note_if_guessing() {
+  const double guess = std::log(static_cast<double>(dataset_->info.classes));
+  const auto guessed = [&](const EpochRecord& e) { return e.train_loss > 0.99 * guess; };
+  const auto last = std::find_if_not(history_.rbegin(), history_.rend(), guessed);
+  if (last - history_.rbegin() != 2) return;
+  observer_.note(fmt::format("nothing is learned: the loss stays at {:.3f}, that of a guess; try "
+                             "--lr {:.1g}",
+                             history_.back().train_loss, *options_.lr / 10));
 }
 
 bool Trainer::evaluate(EpochRecord& record) {

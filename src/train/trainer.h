@@ -56,6 +56,7 @@ class Trainer {
   const Replica& model();
   Checkpoint state(const Replica& model) const;
   void save(const Replica& model);
+  void note_if_guessing();
   bool reached_target() const;
   TrainResult result(bool interrupted) const;
   [[noreturn]] void fail_not_finite(float loss, double lr) const;

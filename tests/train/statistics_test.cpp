@@ -76,7 +76,7 @@ TEST_P(Statistics, AreMeasuredByItselfForAMeanOverTimeOnly) {
   TrainOptions o = options("auto");
   o.sync = "polyak-ruppert";
   train(tiny_net, o);
-  o.bn_images = 4096;
+  o.bn_images = 2048;
   o.out = folder("given");
   train(tiny_net, o);
   o.bn_images = 0;

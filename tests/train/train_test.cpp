@@ -49,6 +49,17 @@ TEST_F(Train, LearnsAndTells) {
   EXPECT_FALSE(r.epochs_to_target);
 }
 
+TEST_F(Train, SaysOnceThatNothingIsLearned) {
+  TrainOptions o = options();
+  o.lr = 1e-9;
+  o.epochs = 4;
+  testing::StopAfter watch(1000);
+  train(tiny_net, o, &watch);
+  const std::string says = "nothing is learned: the loss stays at";
+  expect_says(watch.notes, says);
+  EXPECT_EQ(watch.notes.find(says), watch.notes.rfind(says));
+}
+
 TEST_F(Train, StopsAtTheTarget) {
   TrainOptions o = options();
   o.epochs = 100;
