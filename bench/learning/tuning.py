@@ -33,7 +33,7 @@ def tune(runner, job, rates, most=math.inf):
         fewest = min([job.epochs, most, *map(epochs_to_target, records)])
         histories = [record["history"] for record in records]
         record = runner.do(
-            dataclasses.replace(job, rate=rate, stop_after=max(FIRST_EPOCHS, fewest)),
+            dataclasses.replace(job, rate=rate, stop_after=max(FIRST_EPOCHS, int(fewest))),
             lambda history: lags(history, histories),
         )
         if record and record["outcome"] == "diverged":
