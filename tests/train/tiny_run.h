@@ -13,12 +13,12 @@
 
 namespace crossbow::testing {
 
-/// 70 training and 30 test images of 8 × 8 pixels in MNIST's format: noise, brighter where the
+/// 70 training images, or as many as asked for, and 30 test images of 8 × 8 pixels in MNIST's format: noise, brighter where the
 /// class says. With batches of 16 the last one has 6.
 class TinyData {
  public:
-  TinyData() {
-    write("train", 70);
+  explicit TinyData(uint32_t training_images = 70) {
+    write("train", training_images);
     write("t10k", 30);
   }
   std::string spec() const { return "mnist:" + folder_.path().string(); }
