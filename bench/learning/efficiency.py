@@ -39,12 +39,13 @@ def alone(task, target, seed):
     )
 
 
-def together(job, sync, learners, multiple, base_rate):
+def together(job, sync, learners, multiple):
+    """The job of one learner done by `learners`."""
     return dataclasses.replace(
         job,
         sync=sync,
         learners=learners,
-        rate=rounded(base_rate * multiple * RATE_FACTORS.get(sync, 1)),
+        rate=rounded(job.rate * multiple * RATE_FACTORS.get(sync, 1)),
         options=OPTIONS.get(sync, ()),
     )
 
@@ -54,8 +55,9 @@ def multiples(sync, learners):
 
 
 def best_rate(records):
-    """Fewest epochs, then the highest accuracy; None if there are no records."""
-    best = min(records, key=lambda r: (epochs_to_target(r), -best_accuracy(r)), default=None)
+    """Of the first seed: fewest epochs, then the highest accuracy; None if there are no records."""
+    first = [r for r in records if r["job"]["seed"] == 1]
+    best = min(first, key=lambda r: (epochs_to_target(r), -best_accuracy(r)), default=None)
     return best and best["job"]["rate"]
 
 
@@ -72,32 +74,43 @@ def settings(job):
         yield dataclasses.replace(job, stage="settings", options=options)
 
 
+def best_job(results, job):
+    """With the best of its algorithm's rates; None if none was tried."""
+    fields = job.key()
+    del fields["rate"]
+    rate = best_rate(results.select(**fields))
+    return rate and dataclasses.replace(job, rate=rate)
+
+
 def run(runner, args):
-    """The most useful table first: all k and algorithms at the base rate, first seed."""
+    """All k and algorithms at the base rate first, then at larger ones, all with the first seed;
+    then settings of sma, and the other seeds, at the best rates."""
     task = tasks.TASKS[args.task]
     first = alone(task, args.target, 1)
     rates = tune(runner, first, task.rates)
     if not rates:
         raise SystemExit("one learner reached the target at no rate: nothing to compare with")
-    base_rate = rates[0]["job"]["rate"]
-    for seed in range(1, args.seeds + 1):
-        job = dataclasses.replace(first, seed=seed, rate=base_rate)
-        runner.do(job)
-        learners = [k for k in args.learners if k > 1]
-        given_up = set()
-        for multiple in sorted({*MULTIPLES, *learners}):
-            for k in learners:
-                for sync in args.algorithms:
-                    if multiple not in multiples(sync, k) or (k, sync) in given_up:
-                        continue
-                    record = runner.do(together(job, sync, k, multiple, base_rate))
-                    if record and record["outcome"] == "diverged":
-                        given_up.add((k, sync))
-        if "sma" in args.algorithms:
-            for k in sorted(set(SETTINGS_LEARNERS) & set(learners)):
-                sma = together(job, "sma", k, 1, base_rate)
-                fields = {**sma.key()}
-                del fields["rate"]
-                rate = best_rate(runner.results.select(**fields)) or sma.rate
-                for changed in settings(dataclasses.replace(sma, rate=rate)):
+    first = dataclasses.replace(first, rate=rates[0]["job"]["rate"])
+    learners = [k for k in args.learners if k > 1]
+    diverged = set()
+    for multiple in sorted({*MULTIPLES, *learners}):
+        for k in learners:
+            for sync in args.algorithms:
+                if multiple not in multiples(sync, k) or (k, sync) in diverged:
+                    continue
+                record = runner.do(together(first, sync, k, multiple))
+                if record and record["outcome"] == "diverged":
+                    diverged.add((k, sync))
+
+    def best(sync, k):
+        return best_job(runner.results, together(first, sync, k, 1))
+
+    if "sma" in args.algorithms:
+        for k in sorted(set(SETTINGS_LEARNERS) & set(learners)):
+            if sma := best("sma", k):
+                for changed in settings(sma):
                     runner.do(changed)
+    chosen = [first, *(best(sync, k) for k in learners for sync in args.algorithms)]
+    for seed in range(2, args.seeds + 1):
+        for job in filter(None, chosen):
+            runner.do(dataclasses.replace(job, seed=seed))

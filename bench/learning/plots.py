@@ -61,15 +61,18 @@ def accuracy_over_time(title, target, records):
 
 
 def epochs_by_learners(title, target, records):
-    """The best of each algorithm's rates with the first seed; None without many learners. What
-    missed the target has no point."""
-    lines = {}
-    runs = [r for r in records if r["job"]["stage"] == "efficiency" and r["job"]["seed"] == 1]
+    """The median of the seeds, at the best of each algorithm's rates; None without many learners.
+    What missed the target has no point."""
+    runs = [r for r in records if r["job"]["stage"] == "efficiency"]
+    cells = {}
     for record in runs:
-        epochs, job = epochs_to_target(record), record["job"]
-        if math.isfinite(epochs):
-            best = lines.setdefault(job["sync"], {})
-            best[job["learners"]] = min(epochs, best.get(job["learners"], math.inf))
+        cells.setdefault((record["job"]["sync"], record["job"]["learners"]), []).append(record)
+    lines = {}
+    for (sync, k), of_cell in cells.items():
+        rate = efficiency.best_rate(of_cell)
+        epochs = [epochs_to_target(r) for r in of_cell if r["job"]["rate"] == rate]
+        if epochs and math.isfinite(statistics.median(epochs)):
+            lines.setdefault(sync, {})[k] = statistics.median(epochs)
     alone = lines.pop("none", {})
     if not lines:
         return None

@@ -59,7 +59,7 @@ def speed_table(records):
 
     def seconds(batch, of_way):
         found = [r["history"][-1]["seconds"] for r in of_way if r["job"]["batch"] == batch]
-        return f"{found[0]:.1f}" if found else "–"
+        return f"{found[-1]:.1f}" if found else "–"
 
     ways = sorted({(accuracy.contestant_of(r["job"]), r["job"]["variant"]) for r in records})
     rows = []
@@ -199,7 +199,7 @@ def efficiency_parts(records, task, target):
         parts += [
             "At the rate that suits one learner best:\n",
             algorithms_table(many, smallest_rate),
-            "At the best of the rates tried:\n",
+            "At the best of the rates tried with seed 1:\n",
             algorithms_table(many, efficiency.best_rate),
         ]
     if settings:

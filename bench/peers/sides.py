@@ -124,8 +124,10 @@ class Peer:
     def answer(self, limit):
         timer = threading.Timer(limit, self.kill)
         timer.start()
-        line = self.process.stdout.readline()
-        timer.cancel()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()  # an exit would wait for it
         if line:
             return json.loads(line)
         status = self.process.wait()
