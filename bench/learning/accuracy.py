@@ -138,6 +138,17 @@ def contestant_of(job):
     )
 
 
+def by_choice(records):
+    """The final runs of each (contestant's name, batch, rate), contestants in their order. A side
+    whose tuning found a better choice later has several."""
+    names = [c.name for c in CONTESTANTS.values()]
+    choices = {}
+    for record in records:
+        job = record["job"]
+        choices.setdefault((contestant_of(job), job["batch"], job["rate"]), []).append(record)
+    return dict(sorted(choices.items(), key=lambda item: (names.index(item[0][0]), item[0][1:])))
+
+
 def median_seconds(records):
     """Infinity counts: a side that misses the target with most seeds has no time."""
     return statistics.median(map(seconds_to_target, records))

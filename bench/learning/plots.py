@@ -6,7 +6,7 @@ import statistics
 import accuracy
 import efficiency
 import tasks
-from results import epochs_to_target, seconds_to_target
+from results import epochs_to_target
 from svg import COLOURS, Chart
 
 
@@ -26,9 +26,6 @@ def points_of(record):
 
 def accuracy_over_time(title, target, records):
     """All seeds as thin lines, and a dot where the median seed reaches the target."""
-    sides = {}
-    for record in records:
-        sides.setdefault(accuracy.contestant_of(record["job"]), []).append(record)
     points = [point for record in records for point in points_of(record)]
     accuracies = [a for _, a in points]
     step = step_of(max(max(accuracies), target) - min(accuracies) or 0.01, 6)
@@ -47,14 +44,14 @@ def accuracy_over_time(title, target, records):
     for i in range(int(chart.x_range[1] / seconds_step) + 1):
         chart.tick(i * seconds_step, f"{i * seconds_step:g}")
     chart.line([(0, target), (chart.x_range[1], target)], "#888", 1)
-    for i, (name, runs) in enumerate(sides.items()):
+    for i, ((name, batch, _), runs) in enumerate(accuracy.by_choice(records).items()):
         colour = COLOURS[i % len(COLOURS)]
         for record in runs:
             chart.line(points_of(record), colour, 1, 0.6)
-        median = statistics.median(map(seconds_to_target, runs))
-        text = f"{name}: not reached"
+        median = accuracy.median_seconds(runs)
+        text = f"{name}, batch {batch}: not reached"
         if math.isfinite(median):
-            text = f"{name}: {median:.0f} s"
+            text = f"{name}, batch {batch}: {median:.0f} s"
             chart.dot(median, target, colour)
         chart.legend(i, text, colour)
     return chart.text()

@@ -77,31 +77,25 @@ def seconds_cell(seconds):
 
 
 def final_table(records):
-    """Every side's choice; ratios are of medians, against the quickest peer."""
-    by_contestant = {
-        c.name: by_name(records, c.name)
-        for c in accuracy.CONTESTANTS.values()
-        if by_name(records, c.name)
-    }
-    medians = {name: accuracy.median_seconds(runs) for name, runs in by_contestant.items()}
+    """Every side's choices; ratios are of medians, against the quickest peer."""
+    choices = accuracy.by_choice(records)
+    medians = {choice: accuracy.median_seconds(runs) for choice, runs in choices.items()}
     peers = [
-        medians[name]
-        for name, runs in by_contestant.items()
-        if runs[0]["job"]["side"] != "crossbow"
+        medians[choice] for choice, runs in choices.items() if runs[0]["job"]["side"] != "crossbow"
     ]
     best = min(peers, default=math.inf)
     rows = []
-    for name, runs in by_contestant.items():
+    for choice, runs in choices.items():
+        name, batch, rate = choice
         runs = sorted(runs, key=lambda r: r["job"]["seed"])
-        job = runs[0]["job"]
-        median = medians[name]
+        median = medians[choice]
         ratio = f"{best / median:.2f}×" if math.isfinite(best) and math.isfinite(median) else "–"
         rows.append(
             [
                 name,
-                job["variant"],
-                str(job["batch"]),
-                f"{job['rate']:g}",
+                runs[0]["job"]["variant"],
+                str(batch),
+                f"{rate:g}",
                 epochs_cell(runs),
                 ", ".join(seconds_cell(seconds_to_target(r)) for r in runs),
                 f"**{seconds_cell(median)}**",
