@@ -22,10 +22,10 @@ constexpr int64_t kWindowIterations = 8;
 std::string key_of(const TrainOptions& o, const Graph& forward) {
   return fmt::format(
       "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts{}, {}, {} of {} "
-      "cores, {} threads",
+      "cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
       o.clip_norm ? ", clipped" : "", o.sync, o.device, physical_cores(),
-      o.threads_per_learner ? std::to_string(*o.threads_per_learner) : "any");
+      memory_mb() / 1024, o.threads_per_learner ? std::to_string(*o.threads_per_learner) : "any");
 }
 
 std::string remembered_text(const Arrangement& a) {
