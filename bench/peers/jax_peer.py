@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import common
+from layered_nets import LayeredNets
 
 
-class Net:
+class Net(LayeredNets):
     """Calling the net walks its layers. The first walk, on a real batch, creates the parameters
     and running statistics."""
 
@@ -23,7 +24,7 @@ class Net:
         self.creating = parameters is None
         self.next_parameter, self.next_statistic = iter(parameters or []), iter(statistics or [])
         self.new_statistics, self.key = [], key
-        return getattr(self, self.model.split("-")[0])(x), self.new_statistics
+        return self.logits(x), self.new_statistics
 
     def parameter(self, make):
         if not self.creating:
@@ -94,41 +95,15 @@ class Net:
         self.key, key = jax.random.split(self.key)
         return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0)
 
-    def lenet(self, x):
-        for width in (32, 64):
-            x = self.max_pool2(jax.nn.relu(self.conv(x, width, 5, bias=True)))
-        x = jax.nn.relu(self.dense(x.reshape(x.shape[0], -1), 1024))
-        return self.dense(self.dropout(x, 0.4), 10)
-
-    def resnet(self, x):
-        x = jax.nn.relu(self.batch_norm(self.conv(x, 16, 3, padding=1)))
-        for channels, width, stride in common.resnet_blocks(self.model):
-            y = jax.nn.relu(self.batch_norm(self.conv(x, width, 3, stride, padding=1)))
-            y = self.batch_norm(self.conv(y, width, 3, padding=1))
-            if channels != width:
-                x = self.batch_norm(self.conv(x, width, 1, stride))
-            x = jax.nn.relu(x + y)
+    def mean_pool7(self, x):
         window = (1, 1, 7, 7) if self.layout == "NCHW" else (1, 7, 7, 1)
-        x = jax.lax.reduce_window(x, 0.0, jax.lax.add, window, (1,) * 4, "VALID") / 49
-        return self.dense(x.reshape(x.shape[0], -1), 10)
+        return jax.lax.reduce_window(x, 0.0, jax.lax.add, window, (1,) * 4, "VALID") / 49
 
-    def mlp(self, x):
-        for _ in range(8):
-            x = jax.nn.sigmoid(self.dense(x, 512))
-        return self.dense(x, 2)
+    def flatten(self, x):
+        return x.reshape(x.shape[0], -1)
 
-    def vgg(self, x):
-        for number, block in enumerate(common.VGG_BLOCKS):
-            for unit, width in enumerate(block):
-                if unit > 0:
-                    x = self.dropout(x, 0.3 if number == 0 else 0.4)
-                x = self.batch_norm(
-                    jax.nn.relu(self.conv(x, width, 3, padding=1, bias=True)), 1e-3, 0.99
-                )
-            x = self.max_pool2(x)
-        x = self.dropout(x.reshape(x.shape[0], -1), 0.5)
-        x = self.batch_norm(jax.nn.relu(self.dense(x, 512)), 1e-3, 0.99)
-        return self.dense(self.dropout(x, 0.5), 100)
+    relu = staticmethod(jax.nn.relu)
+    sigmoid = staticmethod(jax.nn.sigmoid)
 
 
 def prepare_matmul():

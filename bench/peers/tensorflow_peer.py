@@ -7,9 +7,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 
 import common
+from layered_nets import LayeredNets
 
 
-class Net:
+class Net(LayeredNets):
     """Calling the net walks its layers in NHWC. The first walk, on a real batch, creates the
     variables."""
 
@@ -20,7 +21,7 @@ class Net:
     def __call__(self, x, creating=False):
         self.creating = creating
         self.next_parameter, self.next_statistic = iter(self.parameters), iter(self.statistics)
-        return getattr(self, self.model.split("-")[0])(x)
+        return self.logits(x)
 
     def parameter(self, initial):
         if not self.creating:
@@ -53,7 +54,7 @@ class Net:
             self.statistics.append((tf.Variable(tf.zeros(width)), tf.Variable(tf.ones(width))))
         running = self.statistics[-1] if self.creating else next(self.next_statistic)
         y, mean, variance = tf.compat.v1.nn.fused_batch_norm(
-            x,
+            x if len(x.shape) == 4 else x[:, None, None, :],  # it takes images only
             scale,
             shift,
             *running,
@@ -64,7 +65,7 @@ class Net:
         if not self.creating:
             for old, new in zip(running, (mean, variance)):
                 old.assign(new)
-        return y
+        return tf.reshape(y, x.shape)
 
     def dropout(self, x, rate):
         return tf.nn.dropout(x, rate)
@@ -75,39 +76,11 @@ class Net:
     def flatten(self, x):
         return tf.reshape(x, (x.shape[0], -1))
 
-    def lenet(self, x):
-        for width in (32, 64):
-            x = self.max_pool2(tf.nn.relu(self.conv(x, width, 5, bias=True)))
-        x = tf.nn.relu(self.dense(self.flatten(x), 1024))
-        return self.dense(self.dropout(x, 0.4), 10)
+    def mean_pool7(self, x):
+        return tf.nn.avg_pool2d(x, 7, 1, "VALID")
 
-    def resnet(self, x):
-        x = tf.nn.relu(self.batch_norm(self.conv(x, 16, 3, padding=1)))
-        for channels, width, stride in common.resnet_blocks(self.model):
-            y = tf.nn.relu(self.batch_norm(self.conv(x, width, 3, stride, padding=1)))
-            y = self.batch_norm(self.conv(y, width, 3, padding=1))
-            if channels != width:
-                x = self.batch_norm(self.conv(x, width, 1, stride))
-            x = tf.nn.relu(x + y)
-        return self.dense(self.flatten(tf.nn.avg_pool2d(x, 7, 1, "VALID")), 10)
-
-    def mlp(self, x):
-        for _ in range(8):
-            x = tf.sigmoid(self.dense(x, 512))
-        return self.dense(x, 2)
-
-    def vgg(self, x):
-        for number, block in enumerate(common.VGG_BLOCKS):
-            for unit, width in enumerate(block):
-                if unit > 0:
-                    x = self.dropout(x, 0.3 if number == 0 else 0.4)
-                x = self.batch_norm(
-                    tf.nn.relu(self.conv(x, width, 3, padding=1, bias=True)), 1e-3, 0.99
-                )
-            x = self.max_pool2(x)
-        x = tf.nn.relu(self.dense(self.dropout(self.flatten(x), 0.5), 512))
-        x = self.batch_norm(x[:, None, None, :], 1e-3, 0.99)[:, 0, 0, :]
-        return self.dense(self.dropout(x, 0.5), 100)
+    relu = staticmethod(tf.nn.relu)
+    sigmoid = staticmethod(tf.sigmoid)
 
 
 def prepare_matmul():
