@@ -9,7 +9,8 @@ from tuning import tune
 
 LEARNERS = [1, 2, 4, 8, 16]
 ALGORITHMS = ["sma", "easgd", "local-sgd", "ssgd"]
-MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best
+MULTIPLES = [1, 2, 4, 8, 16]  # of the rate that suits one learner best
+ALWAYS_TRIED = 4  # up to this multiple; beyond it, up to the number of learners
 # Elastic averaging's learners take plain steps. Without heavy-ball momentum m, a rate of
 # r / (1 - m) moves the weights as far as r does with it.
 OPTIONS = {
@@ -48,10 +49,6 @@ def together(job, sync, learners, multiple):
         rate=rounded(job.rate * multiple * RATE_FACTORS.get(sync, 1)),
         options=OPTIONS.get(sync, ()),
     )
-
-
-def multiples(sync, learners):
-    return sorted({*MULTIPLES, *([learners] if sync == "ssgd" else [])})
 
 
 def best_rate(records):
@@ -93,10 +90,10 @@ def run(runner, args):
     first = dataclasses.replace(first, rate=rates[0]["job"]["rate"])
     learners = [k for k in args.learners if k > 1]
     diverged = set()
-    for multiple in sorted({*MULTIPLES, *learners}):
+    for multiple in MULTIPLES:
         for k in learners:
             for sync in args.algorithms:
-                if multiple not in multiples(sync, k) or (k, sync) in diverged:
+                if multiple > max(k, ALWAYS_TRIED) or (k, sync) in diverged:
                     continue
                 record = runner.do(together(first, sync, k, multiple))
                 if record and record["outcome"] == "diverged":
