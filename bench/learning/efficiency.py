@@ -9,8 +9,7 @@ from tuning import tune
 
 LEARNERS = [1, 2, 4, 8, 16]
 ALGORITHMS = ["sma", "easgd", "local-sgd", "ssgd"]
-MULTIPLES = [1, 2, 4, 8, 16]  # of the rate that suits one learner best
-ALWAYS_TRIED = 4  # up to this multiple; beyond it, up to the number of learners
+MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; and other numbers of learners, up to k
 # Elastic averaging's learners take plain steps. Without heavy-ball momentum m, a rate of
 # r / (1 - m) moves the weights as far as r does with it.
 OPTIONS = {
@@ -90,10 +89,10 @@ def run(runner, args):
     first = dataclasses.replace(first, rate=rates[0]["job"]["rate"])
     learners = [k for k in args.learners if k > 1]
     diverged = set()
-    for multiple in MULTIPLES:
+    for multiple in sorted({*MULTIPLES, *learners}):
         for k in learners:
             for sync in args.algorithms:
-                if multiple > max(k, ALWAYS_TRIED) or (k, sync) in diverged:
+                if multiple > max(k, *MULTIPLES) or (k, sync) in diverged:
                     continue
                 record = runner.do(together(first, sync, k, multiple))
                 if record and record["outcome"] == "diverged":

@@ -67,9 +67,10 @@ def epochs_by_learners(title, target, records):
     lines = {}
     for (sync, k), of_cell in cells.items():
         rate = efficiency.best_rate(of_cell)
-        epochs = [epochs_to_target(r) for r in of_cell if r["job"]["rate"] == rate]
-        if epochs and math.isfinite(statistics.median(epochs)):
-            lines.setdefault(sync, {})[k] = statistics.median(epochs)
+        at_rate = [epochs_to_target(r) for r in of_cell if r["job"]["rate"] == rate]
+        epochs = statistics.median(at_rate) if at_rate else math.inf
+        if math.isfinite(epochs):
+            lines.setdefault(sync, {})[k] = epochs
     alone = lines.pop("none", {})
     if not lines:
         return None

@@ -13,8 +13,8 @@
 
 namespace crossbow::testing {
 
-/// 70 training images, or as many as asked for, and 30 test images of 8 × 8 pixels in MNIST's format: noise, brighter where the
-/// class says. With batches of 16 the last one has 6.
+/// 70 training images, or as many as asked for, and 30 test images of 8 × 8 pixels in MNIST's
+/// format: noise, brighter where the class says. With batches of 16 the last of the 70's has 6.
 class TinyData {
  public:
   explicit TinyData(uint32_t training_images = 70) {
