@@ -8,8 +8,10 @@ from results import best_accuracy, epochs_to_target
 from tuning import tune
 
 LEARNERS = [1, 2, 4, 8, 16]
-ALGORITHMS = ["sma", "easgd", "local-sgd", "ssgd"]
+TIGHT = "sma-tight"  # sma with learners held as tightly to the central model as is stable
+ALGORITHMS = ["sma", TIGHT, "easgd", "local-sgd", "ssgd"]
 MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; and other numbers of learners, up to k
+CENTRAL_MOMENTUM = 0.9  # sma's default
 # Elastic averaging's learners take plain steps. Without heavy-ball momentum m, a rate of
 # r / (1 - m) moves the weights as far as r does with it.
 OPTIONS = {
@@ -24,6 +26,25 @@ def rounded(rate):
     return float(f"{rate:.6g}")
 
 
+def tight_alpha(learners):
+    """Just below sma's stability bound."""
+    bound = 2 * (1 + CENTRAL_MOMENTUM) / (1 + learners + CENTRAL_MOMENTUM)
+    return rounded(round(0.95 * bound, 3))
+
+
+def algorithm_of(job):
+    """As ALGORITHMS names it; "none" of one learner."""
+    return job["variant"] or job["sync"]
+
+
+def by_algorithm_and_learners(records):
+    cells = {}
+    for record in records:
+        job = record["job"]
+        cells.setdefault((algorithm_of(job), job["learners"]), []).append(record)
+    return cells
+
+
 def alone(task, target, seed):
     """One learner; its rate is yet to be set."""
     return tasks.Job(
@@ -36,17 +57,21 @@ def alone(task, target, seed):
         epochs=tasks.EFFICIENCY_EPOCHS,
         target=target,
         seed=seed,
+        options=task.efficiency_options,
     )
 
 
-def together(job, sync, learners, multiple):
+def together(job, algorithm, learners, multiple):
     """The job of one learner done by `learners`."""
+    tight = algorithm == TIGHT
+    options = ("--alpha", f"{tight_alpha(learners)}") if tight else OPTIONS.get(algorithm, ())
     return dataclasses.replace(
         job,
-        sync=sync,
+        sync="sma" if tight else algorithm,
+        variant=TIGHT if tight else "",
         learners=learners,
-        rate=rounded(job.rate * multiple * RATE_FACTORS.get(sync, 1)),
-        options=OPTIONS.get(sync, ()),
+        rate=rounded(job.rate * multiple * RATE_FACTORS.get(algorithm, 1)),
+        options=(*job.options, *options),
     )
 
 
@@ -67,7 +92,7 @@ def settings(job):
         ("--alpha", f"{2 / job.learners:g}"),
         ("--sync-period", "4"),
     ):
-        yield dataclasses.replace(job, stage="settings", options=options)
+        yield dataclasses.replace(job, stage="settings", options=(*job.options, *options))
 
 
 def best_job(results, job):
@@ -91,22 +116,22 @@ def run(runner, args):
     diverged = set()
     for multiple in sorted({*MULTIPLES, *learners}):
         for k in learners:
-            for sync in args.algorithms:
-                if multiple > max(k, *MULTIPLES) or (k, sync) in diverged:
+            for algorithm in args.algorithms:
+                if multiple > max(k, *MULTIPLES) or (k, algorithm) in diverged:
                     continue
-                record = runner.do(together(first, sync, k, multiple))
+                record = runner.do(together(first, algorithm, k, multiple))
                 if record and record["outcome"] == "diverged":
-                    diverged.add((k, sync))
+                    diverged.add((k, algorithm))
 
-    def best(sync, k):
-        return best_job(runner.results, together(first, sync, k, 1))
+    def best(algorithm, k):
+        return best_job(runner.results, together(first, algorithm, k, 1))
 
     if "sma" in args.algorithms:
         for k in sorted(set(SETTINGS_LEARNERS) & set(learners)):
             if sma := best("sma", k):
                 for changed in settings(sma):
                     runner.do(changed)
-    chosen = [first, *(best(sync, k) for k in learners for sync in args.algorithms)]
+    chosen = [first, *(best(algorithm, k) for k in learners for algorithm in args.algorithms)]
     for seed in range(2, args.seeds + 1):
         for job in filter(None, chosen):
             runner.do(dataclasses.replace(job, seed=seed))

@@ -61,16 +61,13 @@ def epochs_by_learners(title, target, records):
     """The median of the seeds, at the best of each algorithm's rates; None without many learners.
     What missed the target has no point."""
     runs = [r for r in records if r["job"]["stage"] == "efficiency"]
-    cells = {}
-    for record in runs:
-        cells.setdefault((record["job"]["sync"], record["job"]["learners"]), []).append(record)
     lines = {}
-    for (sync, k), of_cell in cells.items():
+    for (algorithm, k), of_cell in efficiency.by_algorithm_and_learners(runs).items():
         rate = efficiency.best_rate(of_cell)
         at_rate = [epochs_to_target(r) for r in of_cell if r["job"]["rate"] == rate]
         epochs = statistics.median(at_rate) if at_rate else math.inf
         if math.isfinite(epochs):
-            lines.setdefault(sync, {})[k] = epochs
+            lines.setdefault(algorithm, {})[k] = epochs
     alone = lines.pop("none", {})
     if not lines:
         return None

@@ -122,17 +122,21 @@ def accuracy_parts(records, task, target):
 
 def algorithms_table(records, rate_of):
     """`rate_of(records of one k and algorithm)` picks the rate that the table shows."""
+    cells = efficiency.by_algorithm_and_learners(records)
     learners = values(records, "learners")
 
-    def cell(sync, k):
-        of_cell = [r for r in records if (r["job"]["sync"], r["job"]["learners"]) == (sync, k)]
+    def cell(algorithm, k):
+        of_cell = cells.get((algorithm, k), [])
         rate = rate_of(of_cell)
         of_rate = [r for r in of_cell if r["job"]["rate"] == rate]
         return f"{epochs_cell(of_rate)} at {rate:g}" if of_rate else "–"
 
     return table(
         ["", *(f"k = {k}" for k in learners)],
-        [[sync, *(cell(sync, k) for k in learners)] for sync in values(records, "sync")],
+        [
+            [algorithm, *(cell(algorithm, k) for k in learners)]
+            for algorithm in sorted({algorithm for algorithm, _ in cells})
+        ],
     )
 
 
@@ -146,7 +150,7 @@ def settings_table(settings, efficiency_runs):
     rows = {}
     for record in settings:
         job = record["job"]
-        name, value = job["options"]
+        name, value = job["options"][-2:]
         if name == "--alpha":
             value = f"{float(value) * job['learners']:g}/k"
         rows.setdefault(f"`{name} {value}`", {}).setdefault(job["learners"], []).append(record)
@@ -155,7 +159,8 @@ def settings_table(settings, efficiency_runs):
         k: [
             r
             for r in efficiency_runs
-            if (r["job"]["sync"], r["job"]["learners"], r["job"]["rate"]) == ("sma", k, rates[k])
+            if (efficiency.algorithm_of(r["job"]), r["job"]["learners"], r["job"]["rate"])
+            == ("sma", k, rates[k])
         ]
         for k in columns
     }

@@ -24,6 +24,7 @@ class Task:
     model: str
     data: str  # how --data of `crossbow train` names such a folder
     options: tuple  # of `crossbow train`, for the augmentation
+    efficiency_options: tuple  # further ones, where epochs of k learners are counted
     target: float  # test accuracy
     rates: tuple  # ascending
     epochs: int  # limit of the accuracy stages
@@ -38,6 +39,7 @@ TASKS = {
         "lenet",
         "mnist",
         (),
+        (),
         0.99,
         (0.003, 0.01, 0.03, 0.1, 0.3),
         10,
@@ -49,6 +51,7 @@ TASKS = {
         "resnet-20",
         "imagefolder",
         ("--pad", "4", "--mirror"),
+        ("--warmup", "2", "--bn-images", "2048"),
         0.78,
         (0.01, 0.02, 0.05, 0.1, 0.2),
         12,
