@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import tasks
 from results import best_accuracy, epochs_to_target
@@ -10,15 +11,8 @@ from tuning import tune
 LEARNERS = [1, 2, 4, 8, 16]
 TIGHT = "sma-tight"  # sma with learners held as tightly to the central model as is stable
 ALGORITHMS = ["sma", TIGHT, "easgd", "local-sgd", "ssgd"]
-MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; and other numbers of learners, up to k
+MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; and each number of learners up to k
 CENTRAL_MOMENTUM = 0.9  # sma's default
-# Elastic averaging's learners take plain steps. Without heavy-ball momentum m, a rate of
-# r / (1 - m) moves the weights as far as r does with it.
-OPTIONS = {
-    "easgd": ("--momentum", "0"),
-    "eamsgd": ("--momentum", f"{tasks.MOMENTUM}", "--nesterov"),
-}
-RATE_FACTORS = {"easgd": 1 / (1 - tasks.MOMENTUM)}
 SETTINGS_LEARNERS = [4, 8, 16]
 
 
@@ -28,8 +22,25 @@ def rounded(rate):
 
 def tight_alpha(learners):
     """Just below sma's stability bound."""
-    bound = 2 * (1 + CENTRAL_MOMENTUM) / (1 + learners + CENTRAL_MOMENTUM)
-    return rounded(round(0.95 * bound, 3))
+    return round(0.95 * 2 * (1 + CENTRAL_MOMENTUM) / (1 + learners + CENTRAL_MOMENTUM), 3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """What an algorithm's name here means to `crossbow train`."""
+
+    sync: str
+    options: Callable = lambda learners: ()
+    rate_factor: float = 1
+
+
+# Elastic averaging's learners take plain steps. Without heavy-ball momentum m, a rate of
+# r / (1 - m) moves the weights as far as r does with it.
+WAYS = {
+    TIGHT: Way("sma", lambda learners: ("--alpha", f"{tight_alpha(learners)}")),
+    "easgd": Way("easgd", lambda _: ("--momentum", "0"), 1 / (1 - tasks.MOMENTUM)),
+    "eamsgd": Way("eamsgd", lambda _: ("--momentum", f"{tasks.MOMENTUM}", "--nesterov")),
+}
 
 
 def algorithm_of(job):
@@ -63,15 +74,14 @@ def alone(task, target, seed):
 
 def together(job, algorithm, learners, multiple):
     """The job of one learner done by `learners`."""
-    tight = algorithm == TIGHT
-    options = ("--alpha", f"{tight_alpha(learners)}") if tight else OPTIONS.get(algorithm, ())
+    way = WAYS.get(algorithm, Way(algorithm))
     return dataclasses.replace(
         job,
-        sync="sma" if tight else algorithm,
-        variant=TIGHT if tight else "",
+        sync=way.sync,
+        variant="" if algorithm == way.sync else algorithm,
         learners=learners,
-        rate=rounded(job.rate * multiple * RATE_FACTORS.get(algorithm, 1)),
-        options=(*job.options, *options),
+        rate=rounded(job.rate * multiple * way.rate_factor),
+        options=(*job.options, *way.options(learners)),
     )
 
 
