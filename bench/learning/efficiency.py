@@ -11,7 +11,7 @@ from tuning import tune
 LEARNERS = [1, 2, 4, 8, 16]
 TIGHT = "sma-tight"  # sma with learners held as tightly to the central model as is stable
 ALGORITHMS = ["sma", TIGHT, "easgd", "local-sgd", "ssgd"]
-MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; and each number of learners up to k
+MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; also each k asked for, up to k
 CENTRAL_MOMENTUM = 0.9  # sma's default
 SETTINGS_LEARNERS = [4, 8, 16]
 
