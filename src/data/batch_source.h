@@ -21,6 +21,8 @@ class BatchSource {
   /// once an epoch, in about ascending order.
   virtual const Batch& acquire(int64_t index) = 0;
   virtual void release(const Batch& batch) = 0;
+  /// The epoch is given up: who waits in `acquire`, or would have to, gets an Error instead.
+  virtual void cancel() {}
 };
 
 }  // namespace crossbow::data

@@ -25,7 +25,8 @@ size_t round_to_page(size_t bytes) {
 
 /// Learners come first: preparing input must not take a core from them while batches are at hand.
 void lower_priority_of_this_thread() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
+  const auto thread = static_cast<id_t>(syscall(SYS_gettid));
+  setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + 10);
 }
 
 int default_threads(const Split& split) {
@@ -116,6 +117,7 @@ void Pipeline::start(int64_t epoch, int64_t first_batch) {
   next_ = first_batch;
   end_ = batches_;
   waited_seconds_ = 0;
+  cancelled_ = false;
   can_fill_.notify_all();
 }
 
@@ -139,11 +141,12 @@ const Batch& Pipeline::acquire(int64_t index) {
     can_fill_.notify_all();
     made_.wait(lock, [&] {
       slot = find(State::ready, index);
-      return slot || (index < next_ && !find(State::filling, index));
+      return slot || cancelled_ || (index < next_ && !find(State::filling, index));
     });
     --waiting_;
     waited_seconds_ +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (!slot && cancelled_) fail("batch {} is not waited for any more", index);
     if (!slot) fail("batch {} was served before, or the epoch began after it", index);
   }
   ++held_;
@@ -168,9 +171,17 @@ void Pipeline::release(const Batch& batch) {
   if (wake) can_fill_.notify_all();
 }
 
-double Pipeline::waited_seconds() const {
+void Pipeline::cancel() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+  made_.notify_all();
+}
+
+double Pipeline::take_waited_seconds() {
   const std::lock_guard lock(mutex_);
-  return waited_seconds_;
+  return std::exchange(waited_seconds_, 0);
 }
 
 Pipeline::Slot* Pipeline::find(State state, int64_t index) {

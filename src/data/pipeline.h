@@ -61,9 +61,11 @@ class Pipeline : public BatchSource {
   /// in making it (the later ones can still be had).
   const Batch& acquire(int64_t index) override;
   void release(const Batch& batch) override;
+  void cancel() override;
 
-  /// Seconds that callers have spent blocked in `acquire` since `start`, summed over them.
-  double waited_seconds() const;
+  /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,
+  /// summed over them.
+  double take_waited_seconds();
 
  private:
   enum class State { free, filling, ready, held };
@@ -101,7 +103,7 @@ class Pipeline : public BatchSource {
   int64_t next_ = 0, end_ = 0;  // batches yet to fill
   int free_ = 0, filling_ = 0, held_ = 0, waiting_ = 0;
   double waited_seconds_ = 0;
-  bool stop_ = false;
+  bool stop_ = false, cancelled_ = false;
   std::vector<std::thread> threads_;
 };
 

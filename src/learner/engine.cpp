@@ -158,7 +158,7 @@ int64_t Engine::run(const Segment& segment) {
     while (!workers_.finished(20ms)) segment.progress(batches_done());
     if (!scheduler_.failed()) segment.progress(batches_done());
   } catch (...) {
-    scheduler_.fail(std::current_exception());
+    give_up();
     while (!workers_.finished(1000ms)) {
     }
   }
@@ -178,8 +178,13 @@ void Engine::work(int worker) {
                         scratch_[static_cast<size_t>(worker)]);
     }
   } catch (...) {
-    scheduler_.fail(std::current_exception());
+    give_up();
   }
+}
+
+void Engine::give_up() {
+  scheduler_.fail(std::current_exception());
+  segment_.source->cancel();
 }
 
 int64_t Engine::rows_of(int64_t batch) const {

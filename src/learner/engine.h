@@ -96,6 +96,8 @@ class Engine {
 
  private:
   void work(int worker);
+  /// Ends the segment with the exception that is being handled.
+  void give_up();
   bool step(int worker, const Scheduler::Task& task);
   void describe(int device, int64_t iteration, ExchangeInput& input) const;
   int64_t batch_of(int64_t iteration, int learner) const {

@@ -27,7 +27,7 @@ struct TrainResult {
   double seconds = 0;                       // of this process, from the call to the result
   double train_seconds = 0;                 // without start-up and evaluation
   double images_per_second = 0;             // over train_seconds
-  double waiting_seconds = 0;               // of this process: steps that waited for data
+  double waiting_seconds = 0;               // of these: steps that waited for data
   int64_t parameters = 0;                   // trained values
   LearnerMemory memory;                     // of the learners at the end
   double framework_mb = 0;                  // what one would cost elsewhere: see learner/memory.h

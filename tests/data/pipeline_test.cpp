@@ -262,9 +262,22 @@ TEST(Pipeline, CountsTheTimeWaited) {
   const Dataset set = counting_set(split);
   Pipeline pipeline = make_pipeline(set, {.batch = 2});
   epoch(pipeline, 0);
-  EXPECT_GE(pipeline.waited_seconds(), 0.02);
+  EXPECT_GE(pipeline.take_waited_seconds(), 0.02);
+  EXPECT_EQ(pipeline.take_waited_seconds(), 0);
+}
+
+/// All buffers hold batches that nobody will take.
+TEST(Pipeline, CancellingWakesWhoWouldWaitForEver) {
+  const Dataset set = counting_set(20);
+  Pipeline pipeline = make_pipeline(set, {.batch = 2, .depth = 2});
+  pipeline.start(0);
+  const Batch& held = pipeline.acquire(0);
+  std::thread learner([&] { EXPECT_ERROR(pipeline.acquire(9), "batch 9 is not waited for"); });
+  pipeline.cancel();
+  learner.join();
+  pipeline.release(held);
   pipeline.start(1);
-  EXPECT_EQ(pipeline.waited_seconds(), 0);
+  EXPECT_EQ(epoch(pipeline, 2), epoch(pipeline, 2));
 }
 
 TEST(Pipeline, StopsAndRestartsAtAnyMoment) {
