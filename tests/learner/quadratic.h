@@ -1,9 +1,10 @@
-// Linear regression, a problem small enough to train by hand: the loss of one output w·x against
-// targets is a quadratic of the weights.
+// Regression, a problem small enough to train by hand: with the output w·x the loss is a quadratic
+// of the weights; with v·tanh(W x + b) this is a small net.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "device/buffer.h"
 #include "learner/engine.h"
 #include "models/layers.h"
+#include "ops/activation.h"
 #include "ops/loss.h"
 
 namespace crossbow::testing {
@@ -20,10 +22,16 @@ namespace crossbow::testing {
 constexpr int64_t kInputs = 5000;  // more than an exchange computes at a time
 constexpr int64_t kRows = 4, kLastRows = 2, kBatches = 11;
 
-inline Graph quadratic_graph() {
-  Graph graph("quadratic");
-  const Tensor x = input(graph, {kRows, kInputs}, 0, DType::f32, "images");
+/// Of the net; without hidden units it is linear.
+inline int64_t weights_with(int64_t hidden) {
+  return hidden == 0 ? kInputs : hidden * (kInputs + 2);
+}
+
+inline Graph regression(int64_t hidden) {
+  Graph graph("regression");
+  Tensor x = input(graph, {kRows, kInputs}, 0, DType::f32, "images");
   const Tensor target = input(graph, {kRows, 1}, 1, DType::f32, "labels");
+  if (hidden > 0) x = tanh(dense(x, Dense{.outputs = hidden}, "hidden"));
   const Tensor y = dense(x, Dense{.outputs = 1, .bias = false}, "w");
   graph.set_output("loss", mean_squared_error(y, target).value);
   return graph;
@@ -59,11 +67,16 @@ class QuadraticData : public data::BatchSource {
   }
   void release(const data::Batch&) override {}
 
-  /// The gradient at w, and the loss.
-  std::vector<double> gradient(int64_t b, const std::vector<double>& w, double& loss) const {
-    std::vector<double> g(kInputs);
+  /// The gradient at w, and the loss. The weights of the net are W by rows, b and v.
+  std::vector<double> gradient(int64_t b, const std::vector<double>& w, int64_t hidden,
+                               double& loss) const {
+    std::vector<double> g(w.size());
     const auto n = static_cast<double>(rows(b));
     loss = 0;
+    if (hidden > 0) {
+      for (int64_t r = 0; r < rows(b); ++r) net_gradient(b, r, w.data(), hidden, loss, g.data());
+      return g;
+    }
     for (int64_t r = 0; r < rows(b); ++r) {
       const float* row = x(b) + r * kInputs;
       double error = -target(b)[r];
@@ -79,6 +92,27 @@ class QuadraticData : public data::BatchSource {
   int64_t bad = -1;
 
  private:
+  void net_gradient(int64_t b, int64_t r, const double* w, int64_t hidden, double& loss,
+                    double* g) const {
+    const auto n = static_cast<double>(rows(b));
+    const float* row = x(b) + r * kInputs;
+    const int64_t bias = hidden * kInputs, out = bias + hidden;
+    std::vector<double> active(w + bias, w + out);
+    double error = -target(b)[r];
+    for (int64_t h = 0; h < hidden; ++h) {
+      for (int64_t i = 0; i < kInputs; ++i) active[h] += w[h * kInputs + i] * row[i];
+      active[h] = std::tanh(active[h]);
+      error += w[out + h] * active[h];
+    }
+    loss += error * error / n;
+    for (int64_t h = 0; h < hidden; ++h) {
+      g[out + h] += 2 * error * active[h] / n;
+      const double d = 2 * error / n * w[out + h] * (1 - active[h] * active[h]);
+      g[bias + h] += d;
+      for (int64_t i = 0; i < kInputs; ++i) g[h * kInputs + i] += d * row[i];
+    }
+  }
+
   std::vector<Buffer> x_, target_;
   std::vector<data::Batch> batches_;
 };
@@ -92,6 +126,7 @@ struct QuadraticRun {
   int devices = 1;
   int64_t splits = 1;
   std::string device = "ref";
+  int64_t hidden = 0;  // units of the net
 };
 
 inline double quadratic_rate(int64_t batch) {
@@ -102,11 +137,15 @@ inline double quadratic_rate(int64_t batch) {
 class QuadraticEngine {
  public:
   explicit QuadraticEngine(const QuadraticRun& run)
-      : model_(quadratic_graph(), options(run)), engine_(compiled(run), sync(run), engine(run)) {
+      : model_(regression(run.hidden), options(run)),
+        engine_(compiled(run), sync(run), engine(run)) {
     Replica first(engine_.layout());
     std::vector<float> w;
-    for (int64_t i = 0; i < kInputs; ++i) w.push_back(first_weight(i));
-    write_tensor(slot().layout, first.parameters.data(), std::span<const float>(w));
+    for (int64_t i = 0; i < weights_with(run.hidden); ++i) w.push_back(first_weight(i));
+    for_each_parameter(w, [&](const ParameterLayout::Slot& slot, std::span<float> values) {
+      write_tensor(slot.layout, first.parameters.as<float>() + slot.offset,
+                   std::span<const float>(values));
+    });
     engine_.start_from(first);
   }
 
@@ -162,11 +201,20 @@ class QuadraticEngine {
     for (const int64_t rows : batch(run).program_rows()) model_.training(rows);
     return model_;
   }
-  const ParameterLayout::Slot& slot() const { return engine_.layout().parameters.at(0); }
+  template <typename F>
+  void for_each_parameter(std::span<float> values, const F& f) const {
+    for (const ParameterLayout::Slot& slot : engine_.layout().parameters) {
+      const auto n = static_cast<size_t>(slot.layout.shape.elements());
+      f(slot, values.first(n));
+      values = values.subspan(n);
+    }
+  }
   std::vector<float> floats(const std::byte* data) const {
-    std::vector<float> values(kInputs);
-    read_tensor(slot().layout, data, std::span<float>(values));
-    return values;
+    std::vector<float> all(static_cast<size_t>(engine_.layout().trained()));
+    for_each_parameter(all, [&](const ParameterLayout::Slot& slot, std::span<float> values) {
+      read_tensor(slot.layout, reinterpret_cast<const float*>(data) + slot.offset, values);
+    });
+    return all;
   }
 
   CompiledModel model_;

@@ -23,12 +23,12 @@ Vector mean_of(const std::vector<Vector>& all) {
 class Reference {
  public:
   explicit Reference(const QuadraticRun& run) : run_(run), o_(run.options) {
-    Vector first(kInputs);
-    for (int64_t i = 0; i < kInputs; ++i) first[i] = QuadraticEngine::first_weight(i);
+    Vector first(static_cast<size_t>(weights_with(run.hidden)));
+    for (size_t i = 0; i < first.size(); ++i) first[i] = QuadraticEngine::first_weight(i);
     z_ = before_ = first;
-    slow_.resize(kInputs);
+    slow_.resize(first.size());
     w_.assign(static_cast<size_t>(o_.learners), first);
-    v_.assign(static_cast<size_t>(o_.learners), Vector(kInputs));
+    v_.assign(static_cast<size_t>(o_.learners), Vector(first.size()));
     losses.resize(kBatches);
   }
 
@@ -53,10 +53,10 @@ class Reference {
       const int64_t b = first + static_cast<int64_t>(j);
       if (b >= kBatches) continue;
       rows[j] = static_cast<double>(QuadraticData::rows(b));
-      gradients[j] = data.gradient(b, w_[j], losses[b]);
+      gradients[j] = data.gradient(b, w_[j], run_.hidden, losses[b]);
     }
     if (run_.sync == "ssgd") {
-      Vector g(kInputs);
+      Vector g(z_.size());
       double all = 0;
       for (const double r : rows) all += r;
       for (size_t j = 0; j < w_.size(); ++j) {
@@ -188,20 +188,24 @@ void expect_near(const std::vector<float>& got, const Vector& wanted, const std:
   EXPECT_LT(std::sqrt(distance / norm), 2e-6) << what;
 }
 
-/// On one device and on one for each learner, with whole batches and with batches in parts.
+/// On one device and on one for each learner, with whole batches and with batches in parts; for the
+/// quadratic and for a small net.
 TEST_P(Algorithms, FollowTheirEquations) {
   const auto all = static_cast<int>(GetParam().run.options.learners);
   const struct {
     const char* device;
     int devices;
-    int64_t splits;
-  } kWays[] = {{"ref", 1, 1}, {"cpu", 1, 1}, {"ref", all, 1}, {"cpu", all, 3}, {"ref", 1, 2}};
-  for (const auto& [device, devices, splits] : kWays) {
-    SCOPED_TRACE(::testing::Message() << device << ' ' << devices << ' ' << splits);
+    int64_t splits, hidden;
+  } kWays[] = {{"ref", 1, 1, 0}, {"cpu", 1, 1, 0}, {"ref", all, 1, 0}, {"cpu", all, 3, 0},
+               {"ref", 1, 2, 0}, {"ref", 1, 1, 3}, {"cpu", all, 1, 3}};
+  for (const auto& [device, devices, splits, hidden] : kWays) {
+    SCOPED_TRACE(::testing::Message()
+                 << device << ' ' << devices << ' ' << splits << ' ' << hidden);
     QuadraticRun run = GetParam().run;
     run.device = device;
     run.devices = devices;
     run.splits = splits;
+    run.hidden = hidden;
     QuadraticData data;
     QuadraticEngine engine(run);
     Reference reference(run);
@@ -279,6 +283,20 @@ TEST_P(Algorithms, DoTheSameOnTwoDevicesAsOnOne) {
   }
 }
 
+/// With one exchange every τ steps, as it has one every step before.
+TEST(PostLocalSgd, IsLocalSgdOnceTheRateHasDropped) {
+  const auto learner = [](const char* sync) {
+    QuadraticData data;
+    QuadraticEngine engine({sync, {.learners = 2, .period = 4, .momentum = 0.9}});
+    Segment segment = engine.segment(data);
+    segment.after_first_drop = true;
+    engine->run(segment);
+    EXPECT_NE(engine.weights(1), engine.z());
+    return engine.weights(1);
+  };
+  EXPECT_EQ(learner("post-local-sgd"), learner("local-sgd"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Sync, Algorithms, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
@@ -319,6 +337,71 @@ TEST(ModelAveraging, ConservesTheSumOfAllModels) {
   for (int64_t i = 0; i < kInputs; ++i) EXPECT_NEAR(before[i], after[i], 1e-5);
 }
 
+/// The equations for one weight, without a net: learners that all step by −ηG, momentum-free.
+struct OneWeight {
+  OneWeight(int64_t learners, double alpha, double m)
+      : sma(make_sync("sma", {.learners = learners, .alpha = alpha, .central_momentum = m})),
+        w(static_cast<size_t>(learners)) {}
+
+  void iteration(double step) {
+    double mean = 0, next = before;
+    for (const double x : w) mean += x / static_cast<double>(w.size());
+    Exchange exchange{.math = vector_math("ref", DType::f64)};
+    exchange.n = 1;
+    exchange.mean = &mean;
+    exchange.z = &z;
+    exchange.next_z = &next;
+    sma->apply(exchange);
+    for (double& x : w) x += step - sma->pull() * (x - z);
+    before = std::exchange(z, next);
+  }
+  double gap() const { return w[0] - z; }
+
+  std::unique_ptr<const SyncAlgorithm> sma;
+  std::vector<double> w;
+  double z = 0, before = 0;
+};
+
+/// All models drift at one rate, z behind by a gap that the central momentum makes smaller.
+TEST(ModelAveraging, DriftsUnderAConstantGradientWithASteadyGap) {
+  for (const double m : {0.0, 0.5, 0.9}) {
+    for (const int64_t k : {2, 4, 8}) {
+      const double alpha = 0.8 / static_cast<double>(k);
+      OneWeight models(k, alpha, m);
+      for (int i = 0; i < 2000; ++i) models.iteration(-0.01);
+      const double z = models.z;
+      models.iteration(-0.01);
+      const double drift = -0.01 / (1 + (1 - m) / static_cast<double>(k));
+      EXPECT_NEAR(models.z - z, drift, 1e-9) << k << ' ' << m;
+      EXPECT_NEAR(models.gap(), (1 - m) * drift / (alpha * static_cast<double>(k)), 1e-9);
+    }
+  }
+}
+
+TEST(ModelAveraging, IsStableJustBelowItsBoundAndNotAboveIt) {
+  const auto gap_after = [](int64_t k, double alpha, double m) {
+    OneWeight models(k, alpha, m);
+    models.z = models.before = 1;
+    for (int i = 0; i < 3000; ++i) models.iteration(0);
+    return std::abs(models.gap());
+  };
+  for (const double m : {0.0, 0.5, 0.9}) {
+    for (const int64_t k : {2, 4, 16}) {
+      const double bound = 2 * (1 + m) / (1 + static_cast<double>(k) + m);
+      EXPECT_LT(gap_after(k, 0.995 * bound, m), 1e-3) << k << ' ' << m;
+      EXPECT_THROW(gap_after(k, 1.001 * bound, m), UsageError);
+      // Beyond it the same equations grow, so that the refusal is not too strict.
+      double gap = 1, last = 0;
+      for (int i = 0; i < 3000; ++i) {
+        const double alpha = 1.01 * bound, step = alpha * static_cast<double>(k) * gap + m * last;
+        gap -= alpha * gap + step;
+        last = step;
+      }
+      EXPECT_GT(std::abs(gap), 1e3) << k << ' ' << m;
+    }
+  }
+}
+
 TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   const auto refusal = [](const char* sync, SyncOptions options) {
     try {
@@ -339,6 +422,8 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   says(refusal("sma", {.central_momentum = 1.0}), "--central-momentum 1");
   says(refusal("easgd", {.learners = 2, .alpha = 0.9}), "leave it out for 0.45");
   says(refusal("polyak-ruppert", {.alpha = 2.0}), "--alpha 2");
+  says(refusal("polyak-ruppert", {.alpha = 1.5}), "nothing");
+  says(refusal("polyak-ruppert", {.alpha = 1.5, .averaging_eta = 8.0}), "overshoot");
   says(refusal("polyak-ruppert", {.averaging_eta = -1.0}), "--averaging-eta -1");
   for (const char* sync : {"sma", "easgd", "local-sgd", "slowmo", "ssgd"}) {
     says(refusal(sync, {.averaging_eta = 8.0}), "--averaging-eta: --sync");
