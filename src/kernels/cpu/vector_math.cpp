@@ -3,8 +3,8 @@
 #include <omp.h>
 
 #include <array>
+#include <vector>
 
-#include "core/error.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/team.h"
 
@@ -29,18 +29,20 @@ class CpuVectorMath : public VectorMath {
 
   void combine(std::span<const double> factors, std::span<const void* const> terms, void* out,
                int64_t n) const override {
-    constexpr size_t kMost = 256;
-    if (terms.size() > kMost)
-      fail("at most {} models can be combined, not {}", kMost, terms.size());
-    std::array<float, kMost> f;
-    std::array<const float*, kMost> x;
+    constexpr size_t kFew = 256;  // as in a training step: no allocation
+    std::array<float, kFew> few_factors;
+    std::array<const float*, kFew> few_terms;
+    const size_t many = terms.size() > kFew ? terms.size() : 0;
+    std::vector<float> many_factors(many);
+    std::vector<const float*> many_terms(many);
+    float* const f = many ? many_factors.data() : few_factors.data();
+    const float** const x = many ? many_terms.data() : few_terms.data();
     for (size_t t = 0; t < terms.size(); ++t) {
       f[t] = static_cast<float>(factors[t]);
       x[t] = static_cast<const float*>(terms[t]);
     }
     parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
-      loops().combine(f.data(), x.data(), static_cast<int>(terms.size()), static_cast<float*>(out),
-                      begin, end);
+      loops().combine(f, x, static_cast<int>(terms.size()), static_cast<float*>(out), begin, end);
     });
   }
 
