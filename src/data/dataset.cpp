@@ -77,6 +77,10 @@ std::vector<CatalogueEntry> catalogue() {
   return entries;
 }
 
+const CatalogueEntry& catalogue_entry(std::string_view spec) {
+  return find_source(spec.substr(0, spec.find(':'))).entry;
+}
+
 std::shared_ptr<const Split> keep_in_memory(std::vector<uint8_t> buffer, size_t offset,
                                             int64_t image_bytes, std::vector<int32_t> labels) {
   auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(buffer));

@@ -86,5 +86,8 @@ struct CatalogueEntry {
   bool found = false;              // whether opening NAME as it stands would find its files
 };
 std::vector<CatalogueEntry> catalogue();
+/// Of the set that NAME or NAME:DIR opens, without `folder` and `found`. Throws UsageError for a
+/// name that is not in the catalogue.
+const CatalogueEntry& catalogue_entry(std::string_view spec);
 
 }  // namespace crossbow::data

@@ -33,10 +33,8 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
 ModelSpec spec_of(const TrainOptions& options) {
   const Model& model = find_model(options.model);
   if (!options.data) return {model.default_image, model.default_classes, options.batch, {}};
-  for (const data::CatalogueEntry& entry : data::catalogue()) {
-    const bool named = options.data->substr(0, options.data->find(':')) == entry.name;
-    if (named && entry.image.rank() > 0) return {entry.image, entry.classes, options.batch, {}};
-  }
+  const data::CatalogueEntry& entry = data::catalogue_entry(*options.data);
+  if (entry.image.rank() > 0) return {entry.image, entry.classes, options.batch, {}};
   data::OpenOptions open;
   open.image_size = options.image_size;
   open.memory_budget = 1;  // only its shape is wanted: keep no pictures

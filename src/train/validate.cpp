@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/nearest.h"
+#include "data/dataset.h"
 #include "train/config.h"
 #include "train/schedule.h"
 #include "train/setup.h"
@@ -57,6 +58,8 @@ void validate_learners(const TrainOptions& o) {
                                  : "sync none");
   }
   if (o.sync != "none") {
+    // Options that leave no choice but one learner, who needs none of them, are a mistake.
+    if (!o.learners) sync_of(o, 2 * device_list(o.device).count);
     const std::string schedule = o.lr_schedule.value_or("fixed");
     for (const Arrangement& a : candidates(o)) {
       const auto sync = sync_of(o, a);  // throws for what makes no sense
@@ -112,6 +115,16 @@ void validate_schedule(const TrainOptions& o) {
   }
 }
 
+void validate_data(const TrainOptions& o) {
+  expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
+  const bool sized = o.data && data::catalogue_entry(*o.data).image.rank() == 0;
+  if (o.image_size > 0 && !sized) {
+    fail_usage(
+        "--image-size {}: only the images of a folder are scaled, with --data imagefolder:DIR",
+        o.image_size);
+  }
+}
+
 void validate_steps(const TrainOptions& o) {
   constexpr int64_t kLargestBatch = 1 << 20;
   if (o.batch < 1 || o.batch > kLargestBatch) {
@@ -134,13 +147,13 @@ void validate_steps(const TrainOptions& o) {
   expect_at_least<int64_t>("bn-images", o.bn_images, 0);
   expect_at_most("pad", o.pad, 4096);
   expect_at_most("epochs", o.epochs, 1000000000);
-  expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
 }
 
 }  // namespace
 
 void validate(const TrainOptions& o) {
   validate_device(o);
+  validate_data(o);
   validate_steps(o);
   validate_learners(o);
   validate_schedule(o);

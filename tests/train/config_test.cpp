@@ -145,6 +145,8 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
   EXPECT_SAYS(complaint("sync = 'post-local-sgd'\nlr-schedule = 'fixed'"), "never does");
   EXPECT_SAYS(complaint("threads-per-learner = 0"), "at least 1");
+  EXPECT_SAYS(complaint("data = 'mnist'\nimage-size = 64"), "only the images of a folder");
+  EXPECT_EQ(complaint("data = 'imagefolder:x'\nimage-size = 64"), "no error");
 }
 
 TEST(Config, AResumedRunMayOnlyGoOnLonger) {
