@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -58,9 +56,6 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
 
 void print_json(const Json& object) {
   fmt::print("{}\n", object.dump());
-  if (std::fflush(stdout) != 0) {
-    fail("cannot write to standard output ({})", std::strerror(errno));
-  }
 }
 
 std::string percent(double fraction) {

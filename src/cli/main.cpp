@@ -1,7 +1,9 @@
 // crossbow: one command with a sub-command for each job. Exit codes: 0 success, 1 failure, 2 usage.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <utility>
 #include <vector>
@@ -64,7 +66,11 @@ int run(int argc, char** argv) {
     for (const auto& [app, command] : commands) {
       if (!app->parsed()) continue;
       refuse_extras(*app);
-      return command();
+      const int code = command();
+      if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+        fail("cannot write to standard output ({})", std::strerror(errno));
+      }
+      return code;
     }
     fmt::print(stderr, "{}", root.help());
     return kUsage;
@@ -74,7 +80,7 @@ int run(int argc, char** argv) {
   } catch (const UsageError& e) {
     return complain(kUsage, name, e.what());
   } catch (const std::bad_alloc&) {
-    return complain(kFailure, name, "out of memory: try a smaller --batch");
+    return complain(kFailure, name, "out of memory: try a smaller --batch or fewer --learners");
   } catch (const std::exception& e) {
     return complain(kFailure, name, e.what());
   }

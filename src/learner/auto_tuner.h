@@ -26,7 +26,7 @@ class AutoTuner {
   /// whether the throughput is still the same, and searches if it is not.
   AutoTuner(std::vector<Arrangement> ladder, const Trial& known);
 
-  /// Tries nothing with more learners than that from now on.
+  /// Tries nothing with more learners than that from now on; what runs stays.
   void limit(int learners);
 
   /// What is to run now.

@@ -28,6 +28,22 @@ std::string processor() {
 
 }  // namespace
 
+Choices read_choices(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  Choices choices;
+  if (!json.is_object()) return choices;
+  for (const auto& [key, choice] : json.items()) {
+    if (choice.is_string()) choices[key] = choice.get<std::string>();
+  }
+  return choices;
+}
+
+void write_choices(const std::filesystem::path& file, const Choices& choices) {
+  const std::string text = nlohmann::json(choices).dump(1) + "\n";
+  write_file_atomically(file, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+}
+
 std::filesystem::path Tuner::default_file() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
@@ -37,21 +53,14 @@ std::filesystem::path Tuner::default_file() {
   return root / "crossbow" / fmt::format("choices-{}.json", processor());
 }
 
-Tuner::Tuner(std::filesystem::path file) : file_(std::move(file)) {
-  std::ifstream in(file_);
-  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return;
-  for (const auto& [key, choice] : json.items()) {
-    if (choice.is_string()) known_[key] = choice.get<std::string>();
-  }
-}
+Tuner::Tuner(std::filesystem::path file) : file_(std::move(file)), known_(read_choices(file_)) {}
 
 Tuner::~Tuner() {
-  if (!changed_ || file_.empty()) return;
+  if (found_.empty() || file_.empty()) return;
   try {
     std::filesystem::create_directories(file_.parent_path());
-    const std::string text = nlohmann::json(known_).dump(1) + "\n";
-    write_file_atomically(file_, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+    found_.merge(read_choices(file_));  // other processes may have written meanwhile
+    write_choices(file_, found_);
   } catch (const std::exception&) {
     // Only a cache: the next process measures again.
   }
@@ -74,8 +83,7 @@ size_t Tuner::choose(const std::string& key, std::span<const std::string> candid
     for (size_t i = 0; i < candidates.size(); ++i) seconds[i] = std::min(seconds[i], measure(i));
   }
   const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
-  known_[key] = used_[key] = candidates[best];
-  changed_ = true;
+  known_[key] = found_[key] = used_[key] = candidates[best];
   return best;
 }
 
@@ -89,18 +97,17 @@ std::optional<std::string> Tuner::recall(const std::string& key) {
 
 void Tuner::remember(const std::string& key, const std::string& choice) {
   const std::scoped_lock lock(mutex_);
-  known_[key] = used_[key] = choice;
-  changed_ = true;
+  known_[key] = found_[key] = used_[key] = choice;
 }
 
-Tuner::Choices Tuner::choices() const {
+Choices Tuner::choices() const {
   const std::scoped_lock lock(mutex_);
   return used_;
 }
 
 void Tuner::preset(const Choices& choices) {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [key, choice] : choices) preset_[key] = choice;
+  for (const auto& [key, choice] : choices) preset_[key] = used_[key] = choice;
 }
 
 }  // namespace crossbow

@@ -12,11 +12,17 @@
 
 namespace crossbow {
 
-/// Thread-safe. Keys are layers; values are the chosen implementation's name.
+/// Keys are layers; values are the chosen implementation's name.
+using Choices = std::map<std::string, std::string>;
+
+/// What can be read of the file; nothing if there is none.
+Choices read_choices(const std::filesystem::path& file);
+/// Whole or not at all. Throws Error if it cannot be written.
+void write_choices(const std::filesystem::path& file, const Choices& choices);
+
+/// Thread-safe.
 class Tuner : public AlgorithmChooser {
  public:
-  using Choices = std::map<std::string, std::string>;
-
   /// Reads what earlier processes found on this kind of processor from `file`, if it can be read;
   /// empty: remembers within this process only.
   explicit Tuner(std::filesystem::path file = default_file());
@@ -33,7 +39,7 @@ class Tuner : public AlgorithmChooser {
   std::optional<std::string> recall(const std::string& key);
   void remember(const std::string& key, const std::string& choice);
 
-  /// What was asked for since this object was made: goes into a run's record.
+  /// What was asked for or preset since this object was made: goes into a run's record.
   Choices choices() const;
   /// Choices that hold without measuring, before those of the file, and are not written to it: they
   /// may come from another machine.
@@ -43,7 +49,7 @@ class Tuner : public AlgorithmChooser {
   std::filesystem::path file_;
   mutable std::mutex mutex_;
   Choices preset_, known_, used_;
-  bool changed_ = false;
+  Choices found_;  // by this process: what the file lacks
 };
 
 }  // namespace crossbow

@@ -31,7 +31,7 @@ struct OptionEntry {
 std::span<const OptionEntry> option_table();
 /// Null if there is none.
 const OptionEntry* find_option(std::string_view name);
-/// Throws UsageError naming the nearest of those that there are, or why this version lacks it.
+/// Throws UsageError naming the nearest of those that there are.
 [[noreturn]] void fail_unknown_option(std::string_view name,
                                       std::span<const std::string_view> known);
 

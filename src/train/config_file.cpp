@@ -92,10 +92,6 @@ std::string to_config(const TrainOptions& options) {
 }
 
 void fail_unknown_option(std::string_view name, std::span<const std::string_view> known) {
-  const std::string_view plain = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-  if (plain == "splits" || plain == "retune") {
-    fail_usage("{}: this version does not have it yet; leave it out", name);
-  }
   fail_usage("{}: there is no such option{}", name, did_you_mean(name, known));
 }
 

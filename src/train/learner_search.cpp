@@ -19,13 +19,18 @@ using Clock = std::chrono::steady_clock;
 constexpr double kWindowSeconds = 0.25;
 constexpr int64_t kWindowIterations = 8;
 
+std::string text_or(const std::optional<int64_t>& value, const char* otherwise) {
+  return value ? std::to_string(*value) : otherwise;
+}
+
 std::string key_of(const TrainOptions& o, const Graph& forward) {
   return fmt::format(
-      "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts{}, {}, {} of {} "
-      "cores and {:.0f} GiB, {} threads",
+      "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, momentum {}{}, {} "
+      "with period {}, {} of {} cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
-      o.clip_norm ? ", clipped" : "", o.sync, o.device, physical_cores(),
-      memory_mb() / 1024, o.threads_per_learner ? std::to_string(*o.threads_per_learner) : "any");
+      *o.momentum > 0 ? "on" : "off", o.clip_norm ? ", clipped" : "", o.sync,
+      text_or(o.sync_period, "auto"), o.device, physical_cores(), memory_mb() / 1024,
+      text_or(o.threads_per_learner, "any"));
 }
 
 std::string remembered_text(const Arrangement& a) {
@@ -44,7 +49,8 @@ LearnerSearch::LearnerSearch(const TrainOptions& options, const Graph& forward, 
       memory_(memory),
       observer_(observer) {}
 
-Arrangement LearnerSearch::start() {
+Arrangement LearnerSearch::start(int most) {
+  limit(most);
   given_ = candidates_[0];
   if (candidates_.size() == 1) return given_;
   if (const auto known = remembered(); known && !retune_) {

@@ -20,12 +20,12 @@ class LearnerSearch {
   LearnerSearch(const TrainOptions& options, const Graph& forward, Tuner& memory,
                 Observer& observer);
 
-  /// What a new run starts with.
-  Arrangement start();
+  /// What a new run starts with, of at most so many learners on a device.
+  Arrangement start(int most);
   /// What a resumed run had settled on, or else had just tried.
   void resume(const Arrangement& arrangement, bool settled);
   bool settled() const { return !tuner_ || tuner_->settled(); }
-  /// More on a device cannot be had, or have nothing to do.
+  /// More on a device cannot be had, or have nothing to do; what runs stays.
   void limit(int learners);
 
   /// The clock of the throughput starts, at no batches.

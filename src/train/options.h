@@ -36,7 +36,7 @@ struct TrainOptions {
   /// batches; 0: they are the mean of the learners'. Auto: 2048 for an algorithm whose model lags
   /// behind the learners, else 0.
   std::optional<int64_t> bn_images;
-  std::string precision = "f32";               // f32, or bf16: weights and statistics stay f32
+  std::string precision = "f32";  // f32, or bf16: weights and statistics stay f32
   uint64_t seed = 1;
   bool deterministic = false;  // no timed choice: the same bits on a fresh machine too
   bool retune = false;         // look for the best number of learners again, and keep looking
@@ -64,7 +64,8 @@ struct TrainOptions {
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
-  /// `target_accuracy`, `eval_every`, `log_every`, `retune` and `out`. Not part of a configuration file.
+  /// `target_accuracy`, `eval_every`, `log_every`, `retune` and `out`. Not part of a configuration
+  /// file.
   std::optional<std::string> resume;
 };
 

@@ -26,6 +26,7 @@ struct LearnerChange {
   bool settled = false;  // on that, for good
 
   std::pair<int64_t, int64_t> place() const { return {epoch, batch}; }
+  bool operator==(const LearnerChange&) const = default;
 };
 
 /// Between two steps. `batch` may be the number of batches: then evaluation is yet to come.

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -35,18 +34,19 @@ Descriptor lock(const fs::path& path) {
 /// The changes of learners that a run made after its checkpoint: those that it knew of then, and
 /// those that the log tells since.
 std::vector<LearnerChange> changes_after(const Checkpoint* from, const fs::path& metrics) {
-  std::map<std::pair<int64_t, int64_t>, LearnerChange> by_place;
-  const auto add = [&](const LearnerChange& change) { by_place[change.place()] = change; };
   if (!from) return {};
-  std::for_each(from->changes_ahead.begin(), from->changes_ahead.end(), add);
+  std::vector<LearnerChange> changes = from->changes_ahead;
   std::ifstream file(metrics);
   file.seekg(from->metrics_bytes);
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.contains("threads_per_learner")) add(change_from_json(json));
+    if (!json.is_object() || !json.contains("threads_per_learner")) continue;
+    const LearnerChange change = change_from_json(json);
+    // A resumed run writes those ahead of it again.
+    if (std::find(changes.begin(), changes.end(), change) == changes.end()) {
+      changes.push_back(change);
+    }
   }
-  std::vector<LearnerChange> changes;
-  for (const auto& [place, change] : by_place) changes.push_back(change);
   return changes;
 }
 
@@ -104,14 +104,26 @@ void RunFolder::check(const TrainOptions& options) {
 RunFolder::RunFolder(const TrainOptions& options, const Checkpoint* from)
     : path_(made(options)),
       lock_(lock(path_)),
+      new_(!from),
+      plan_before_(from ? read_choices(path_ / "plan.json") : Choices()),
       changes_ahead_(changes_after(from, path_ / "metrics.jsonl")),
       metrics_(path_ / "metrics.jsonl", from ? from->metrics_bytes : 0) {
   for (const LearnerChange& change : changes_ahead_) metrics_.learners(change);
   write_text(path_ / "config.toml", to_config(options));
 }
 
-void RunFolder::write_plan(const Tuner::Choices& plan) {
-  write_text(path_ / "plan.json", nlohmann::json(plan).dump(1) + "\n");
+/// Without a checkpoint there is nothing to go on with.
+RunFolder::~RunFolder() {
+  if (!new_ || has_checkpoint()) return;
+  std::error_code ignored;
+  for (const char* file : {"config.toml", "metrics.jsonl", "plan.json"}) {
+    fs::remove(path_ / file, ignored);
+  }
+  fs::remove(path_, ignored);  // unless there is something else in it
+}
+
+void RunFolder::write_plan(const Choices& plan) {
+  write_choices(path_ / "plan.json", plan);
 }
 
 bool RunFolder::has_checkpoint() const {

@@ -47,9 +47,13 @@ class RunFolder {
   /// hold beyond the checkpoint `from` (null: a new run) is of steps to be done again. Throws Error
   /// if it cannot be written or another process trains into it.
   RunFolder(const TrainOptions& options, const Checkpoint* from);
+  /// Leaves nothing of a new run that failed before its first checkpoint.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
 
-  /// The kernels chosen so far.
-  void write_plan(const Tuner::Choices& plan);
+  void write_plan(const Choices& plan);
+  /// What the run had chosen before, also after its checkpoint.
+  const Choices& plan_before() const { return plan_before_; }
 
   const std::filesystem::path& path() const { return path_; }
   MetricsLog& metrics() { return metrics_; }
@@ -60,6 +64,8 @@ class RunFolder {
  private:
   std::filesystem::path path_;
   Descriptor lock_;
+  const bool new_;
+  const Choices plan_before_;
   const std::vector<LearnerChange> changes_ahead_;  // read before metrics_ drops them
   MetricsLog metrics_;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "train/setup.h"
 
 namespace crossbow {
@@ -19,6 +20,15 @@ int64_t most_learners(const TrainOptions& options, const Checkpoint* from) {
   const int most =
       std::max(candidates(options).back().learners, from ? from->position.arrangement.learners : 1);
   return device_list(options.device).count * most;
+}
+
+/// An algorithm that would never exchange leaves the model as it was.
+void expect_an_exchange(const TrainOptions& options, int64_t batches, int learners) {
+  const auto sync = sync_of(options, learners);
+  const int64_t steps = (batches + learners - 1) / learners * *options.epochs;
+  if (!options.sync_period || !sync || sync->period(/*after_first_drop=*/false) <= steps) return;
+  fail_usage("--sync-period {}: the run has {} only, so that {} would never agree",
+             *options.sync_period, count(steps, "step"), count(learners, "learner"));
 }
 
 std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Checkpoint* from,
@@ -40,6 +50,7 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
     fail_usage("--learners {}: on {} they are more than the {} batches of {} images of {}",
                learners, options.device, batches, options.batch, *options.data);
   }
+  expect_an_exchange(options, batches, devices * learners);
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
                from->samples != samples)) {
     fail(
@@ -80,20 +91,25 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
   if (options.out) folder_.emplace(options, from);
   if (from) {
     tuner_.preset(from->plan);
+    if (folder_) tuner_.preset(folder_->plan_before());
     position_ = from->position;
     history_ = from->history;
     search_.resume(position_.arrangement, position_.settled);
     if (folder_) changes_ahead_ = folder_->changes_ahead();
   } else {
-    position_.arrangement = search_.start();
+    position_.arrangement = search_.start(busy_learners());
     position_.settled = search_.settled();
   }
   arrange(position_.arrangement, from);
-  const int64_t busy = pipeline_.batches() / device_list(options.device).count;
-  const int64_t tried = candidates(options).back().learners;
-  search_.limit(team_->affordable(options, static_cast<int>(std::min(busy, tried))));
+  search_.limit(team_->affordable(options, busy_learners()));
   observer.started(options, samples());
   tell_team();
+}
+
+/// Of those on a device that may be tried, as many as have a batch each.
+int Trainer::busy_learners() const {
+  const int64_t batches = pipeline_.batches() / device_list(options_.device).count;
+  return static_cast<int>(std::min<int64_t>(batches, candidates(options_).back().learners));
 }
 
 void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
@@ -176,10 +192,10 @@ TrainResult Trainer::run() {
   if (folder_ && !folder_->has_checkpoint()) save(engine().snapshot());
   while (position_.epoch < *options_.epochs && !reached_target()) {
     if (!train_epoch() || !finish_epoch()) {
-      save(model());
+      save();
       return result(true);
     }
-    save(model());
+    save();
   }
   return result(false);
 }
@@ -193,7 +209,6 @@ bool Trainer::train_epoch() {
   pipeline_.start(position_.epoch, position_.batch);
   bool done = true;
   while (done && position_.batch < pipeline_.batches()) done = train_segment();
-  position_.waiting_seconds += pipeline_.waited_seconds() / engine().workers().count();
   return done;
 }
 
@@ -229,6 +244,7 @@ bool Trainer::train_segment() {
   search_.begin_segment();
   const int64_t done = engine().run(segment);
   position_.seconds = before + seconds_since(start);
+  position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
 
   if (const Central* central = engine().central()) {
     position_.exchanges = central->exchanges();
@@ -290,7 +306,7 @@ const Replica& Trainer::model() {
 bool Trainer::finish_epoch() {
   const bool last = position_.epoch + 1 == *options_.epochs;
   const bool evaluated = last || (position_.epoch + 1) % options_.eval_every == 0;
-  if (evaluated) model();
+  if (evaluated || folder_) model();
   EpochRecord record;
   record.epoch = position_.epoch + 1;
   record.train_loss = position_.loss_sum / static_cast<double>(samples());
@@ -309,15 +325,20 @@ bool Trainer::finish_epoch() {
   return true;
 }
 
-/// Once, when it has for two epochs in a row.
+/// Once, when it has for two epochs in a row. Few large steps may have taught much and left the
+/// loss.
 void Trainer::note_if_guessing() {
-  const double guess = std::log(static_cast<double>(dataset_->info.classes));
-  const auto guessed = [&](const EpochRecord& e) { return e.train_loss > 0.99 * guess; };
+  const auto classes = static_cast<double>(dataset_->info.classes);
+  const double guess = std::log(classes), midway = (1 / classes + 1) / 2;
+  const auto guessed = [&](const EpochRecord& e) {
+    return e.train_loss > 0.99 * guess && e.test_accuracy.value_or(0) < midway;
+  };
   const auto last = std::find_if_not(history_.rbegin(), history_.rend(), guessed);
   if (last - history_.rbegin() != 2) return;
-  observer_.note(fmt::format("nothing is learned: the loss stays at {:.3f}, that of a guess; try "
-                             "--lr {:.1g}",
-                             history_.back().train_loss, *options_.lr / 10));
+  observer_.note(
+      fmt::format("nothing is learned: the loss is {:.4g}, and that of a guess {:.4g}; "
+                  "try --lr {:.1g}",
+                  history_.back().train_loss, guess, *options_.lr / 10));
 }
 
 bool Trainer::evaluate(EpochRecord& record) {
@@ -353,8 +374,11 @@ Checkpoint Trainer::state(const Replica& model) const {
   return checkpoint;
 }
 
+void Trainer::save() {
+  if (folder_) save(model());
+}
+
 void Trainer::save(const Replica& model) {
-  if (!folder_) return;
   Checkpoint checkpoint = state(model);
   checkpoint.metrics_bytes = folder_->metrics().bytes();
   save_checkpoint(folder_->path(), checkpoint);
@@ -403,8 +427,9 @@ TrainResult Trainer::result(bool interrupted) const {
 }
 
 void Trainer::fail_not_finite(float loss, double lr) const {
-  const std::string what = fmt::format("the loss became {} at step {} (epoch {})", loss,
-                                       position_.step, position_.epoch + 1);
+  const std::string what =
+      fmt::format("the loss became {} at step {} (epoch {})",
+                  std::isnan(loss) ? std::abs(loss) : loss, position_.step, position_.epoch + 1);
   if (position_.step == 1) {
     fail(
         "{}, before anything was learned: look for extreme values in the data, or in the first "

@@ -29,6 +29,7 @@ class Trainer {
   TrainResult run();
 
  private:
+  int busy_learners() const;
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
   void arrange(const Arrangement& arrangement, const Checkpoint* from);
@@ -55,6 +56,7 @@ class Trainer {
   double rate(int64_t batch) const { return schedule_.rate(samples_at(batch)); }
   const Replica& model();
   Checkpoint state(const Replica& model) const;
+  void save();
   void save(const Replica& model);
   void note_if_guessing();
   bool reached_target() const;

@@ -98,6 +98,8 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --retune --learners 2", "no number of learners to look for");
   expect_usage_error("train --splits 17", "--splits 17: a batch of 16 can be taken in 1 to 16");
   expect_usage_error("train --sync smaa", "did you mean 'sma'");
+  expect_usage_error("train --alpha 1.2", "--alpha 1.2: with 2 learners");
+  expect_usage_error(tiny("--learners 2 --sync-period 9"), "the run has 6 steps only");
   expect_usage_error("train --sync none --alpha 0.1", "--alpha: one learner alone");
   expect_usage_error("train --momentum 0 --nesterov", "--nesterov needs");
   expect_usage_error("eval", "see crossbow eval --help");
@@ -112,6 +114,13 @@ TEST_F(Cli, FailuresExitWith1) {
   expect_failure("train --config nowhere.toml", "cannot read the configuration file nowhere.toml");
   expect_failure(tiny("--out /proc/run"), "choose another with --out");
   expect_failure(tiny("--lr 1e38"), "the loss became");
+  EXPECT_EQ(crossbow("models >/dev/full || echo failed").out, "failed\n");
+}
+
+TEST_F(Cli, ARunThatCannotBeginLeavesNoFolder) {
+  const Outcome o = crossbow(tiny("--learners 256 --model vgg-16 --out run"));
+  EXPECT_EQ(o.code, 2) << o.err;
+  EXPECT_FALSE(std::filesystem::exists(work_.path() / "run")) << o.err;
 }
 
 TEST_F(Cli, TrainPrintsPlainLinesInAPipe) {

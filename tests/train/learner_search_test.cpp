@@ -122,6 +122,23 @@ TEST_F(LearnerChanges, TheRunGoesOnWithMoreLearnersAndWithFewer) {
   }
 }
 
+/// Those made after the last checkpoint too, which would else be measured anew, and might differ.
+TEST_F(LearnerChanges, ACrashedRunKeepsTheKernelsThatItHadChosen) {
+  TrainOptions o = options("run");
+  o.learners = 1;
+  o.epochs = 1;
+  train(tiny_net, o);
+  const std::string plan = *o.out + "/plan.json";
+  nlohmann::json chosen = nlohmann::json::parse(std::ifstream(plan));
+  chosen["a layer on three threads"] = "the fastest";
+  std::ofstream(plan) << chosen;
+  o.resume = o.out;
+  o.epochs = 2;
+  train(tiny_net, o);
+  EXPECT_EQ(load(*o.out).plan["a layer on three threads"], "the fastest");
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(plan)), chosen);
+}
+
 /// However often the run is stopped, or falls back to its first checkpoint, in between.
 TEST_F(LearnerChanges, ChangesAheadAreNeverForgotten) {
   TrainOptions o = options("run");

@@ -55,7 +55,7 @@ TEST_F(Train, SaysOnceThatNothingIsLearned) {
   o.epochs = 4;
   testing::StopAfter watch(1000);
   train(tiny_net, o, &watch);
-  const std::string says = "nothing is learned: the loss stays at";
+  const std::string says = "nothing is learned: the loss is";
   expect_says(watch.notes, says);
   EXPECT_EQ(watch.notes.find(says), watch.notes.rfind(says));
 }
