@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/error.h"
+
 namespace crossbow {
 namespace {
 
@@ -15,7 +17,7 @@ class LocalGroup::Rank : public Comm {
  public:
   Rank(LocalGroup& group, int rank) : group_(group), rank_(rank) {}
 
-  void start_sum(void* values, int64_t) override { group_.start(rank_, values); }
+  void start_sum(void* values, int64_t n) override { group_.start(rank_, values, n); }
   bool complete(int64_t operation) const override { return group_.complete(operation); }
   bool advance() override { return group_.advance(); }
   bool can_advance() const override { return group_.can_advance(); }
@@ -43,7 +45,8 @@ Comm& LocalGroup::rank(int r) {
   return *ranks_[static_cast<size_t>(r)];
 }
 
-void LocalGroup::start(int rank, void* values) {
+void LocalGroup::start(int rank, void* values, int64_t n) {
+  if (n != elements_) fail("a sum of {} elements among ranks that have {}", n, elements_);
   ranks_[static_cast<size_t>(rank)]->values = static_cast<std::byte*>(values);
   if ((started_.fetch_add(1, std::memory_order_acq_rel) + 1) % ranks() == 0) notify_();
 }

@@ -27,7 +27,7 @@ class LocalGroup {
   class Rank;
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  void start(int rank, void* values);
+  void start(int rank, void* values, int64_t n);
   bool complete(int64_t operation) const;
   bool can_advance() const;
   bool advance();

@@ -72,7 +72,6 @@ void Central::restore(int64_t exchanges, int64_t since_exchange) {
 
 void Central::start(bool after_first_drop, Describe describe) {
   period_ = sync_->period(after_first_drop);
-  since_ = std::min(since_, period_ - 1);  // the period may have become shorter
   describe_ = std::move(describe);
   claimed_ = computed_ = 0;
 }

@@ -1,6 +1,7 @@
 // SlowMo, Wang et al. 2020: local SGD whose mean is but a direction for an outer step with slow
 // momentum. Every τ steps, at the learners' rate η,
 //   u ← β u + (z − mean_j w_j)/η;  z ← z − α η u;  w_j ← z
+// Where the schedule changes η within the τ steps, u takes them all as steps at the last η.
 // β: --central-momentum, 0.7 unless set; α: --alpha, 1 unless set. Learners keep their momentum.
 #include <array>
 

@@ -57,7 +57,7 @@ class SyncAlgorithm {
     bool overlaps = false;
     /// At the drops of a step or multistep schedule all learners start again from z.
     bool restarts = false;
-    /// With one learner it is plain SGD, so that nothing need be done.
+    /// A learner alone has nobody to agree with: plain SGD trains it instead.
     bool alone_is_sgd = true;
     /// z follows from so far behind that the learners' batch-norm statistics are not its own.
     bool lags = false;
