@@ -62,6 +62,10 @@ void write_file_atomically(const std::filesystem::path& path,
   if (directory.get() >= 0) ::fsync(directory.get());
 }
 
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+}
+
 std::optional<Descriptor> lock_folder(const std::filesystem::path& folder) {
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace crossbow {
@@ -31,6 +32,8 @@ class Descriptor {
 /// wins whole.
 void write_file_atomically(const std::filesystem::path& path,
                            std::initializer_list<std::span<const uint8_t>> parts);
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Keeps the folder for this process until the result goes out of scope; nothing if another one has
 /// it. Where the file system knows no locks, nobody is kept out.

@@ -40,8 +40,7 @@ Choices read_choices(const std::filesystem::path& file) {
 }
 
 void write_choices(const std::filesystem::path& file, const Choices& choices) {
-  const std::string text = nlohmann::json(choices).dump(1) + "\n";
-  write_file_atomically(file, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+  write_file_atomically(file, nlohmann::json(choices).dump(1) + "\n");
 }
 
 std::filesystem::path Tuner::default_file() {

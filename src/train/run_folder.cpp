@@ -50,10 +50,6 @@ std::vector<LearnerChange> changes_after(const Checkpoint* from, const fs::path&
   return changes;
 }
 
-void write_text(const fs::path& path, const std::string& text) {
-  write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
-}
-
 }  // namespace
 
 MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes) : path_(path) {
@@ -109,7 +105,7 @@ RunFolder::RunFolder(const TrainOptions& options, const Checkpoint* from)
       changes_ahead_(changes_after(from, path_ / "metrics.jsonl")),
       metrics_(path_ / "metrics.jsonl", from ? from->metrics_bytes : 0) {
   for (const LearnerChange& change : changes_ahead_) metrics_.learners(change);
-  write_text(path_ / "config.toml", to_config(options));
+  write_file_atomically(path_ / "config.toml", to_config(options));
 }
 
 /// Without a checkpoint there is nothing to go on with.
