@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "support/paths.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -34,9 +35,8 @@ class Cli : public ::testing::Test {
  protected:
   /// Runs `crossbow ARGUMENTS` in an empty folder, where it also finds its caches.
   Outcome crossbow(const std::string& arguments) {
-    const std::string command =
-        "cd " + folder() + " && XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive " CROSSBOW_BINARY " " +
-        arguments + " >out 2>err";
+    const std::string command = "cd " + folder() + " && XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive " +
+                                crossbow_binary() + ' ' + arguments + " >out 2>err";
     Outcome outcome;
     const int status = std::system(command.c_str());
     outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -181,7 +181,7 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
 
 /// A process that may use one core only plans for one.
 TEST_F(Cli, TrainStaysOnTheCoresThatItMayUse) {
-  const std::string train = CROSSBOW_BINARY " train --model logistic --epochs 1 --json --data ";
+  const std::string train = crossbow_binary() + " train --model logistic --epochs 1 --json --data ";
   const std::string command = "cd " + folder() + " && XDG_CACHE_HOME=. taskset -c 0 " + train +
                               data_.spec() + " >out 2>err";
   ASSERT_EQ(std::system(command.c_str()), 0) << text_of(work_.path() / "err");
@@ -235,7 +235,7 @@ TEST_F(Cli, CtrlCSavesAndSaysHowToGoOn) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const std::string command = "cd " + folder() + " && exec " CROSSBOW_BINARY " " +
+    const std::string command = "cd " + folder() + " && exec " + crossbow_binary() + ' ' +
                                 tiny("--out run --epochs 1000000000") + " >out 2>err";
     execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
     _exit(127);

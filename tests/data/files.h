@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "support/paths.h"
 
 namespace crossbow::data {
 
@@ -87,7 +88,9 @@ inline FileBytes idx_file(const std::vector<uint32_t>& sizes, const FileBytes& e
 inline std::filesystem::path real_data(const std::string& name) {
   const char* root = std::getenv("CROSSBOW_DATA");
   const std::filesystem::path path =
-      std::filesystem::path(root ? root : CROSSBOW_TEST_DATA "/../../../shared/data") / name;
+      std::filesystem::path(root ? std::string(root)
+                                 : test_data_folder() + "/../../../shared/data") /
+      name;
   return std::filesystem::exists(path) ? path : std::filesystem::path();
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/rng.h"
 #include "fuzz/target.h"
+#include "support/paths.h"
 
 namespace crossbow::fuzz {
 namespace {
@@ -15,7 +16,7 @@ using Bytes = std::vector<uint8_t>;
 
 std::vector<Bytes> corpus_of(const std::string& name) {
   std::vector<Bytes> corpus;
-  const std::filesystem::path folder = CROSSBOW_TEST_DATA "/../fuzz/corpus/" + name;
+  const std::filesystem::path folder = test_data_folder() + "/../fuzz/corpus/" + name;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path(), std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());

@@ -8,6 +8,7 @@
 #include "ops/pool.h"
 #include "ops/softmax.h"
 #include "support/graph_testing.h"
+#include "support/paths.h"
 
 namespace crossbow::testing {
 namespace {
@@ -113,7 +114,7 @@ class OnnxTest : public ::testing::TestWithParam<const char*> {
  protected:
   /// Runs every case of the op on one device.
   void check(const CompileOptions& options, double tolerance) {
-    std::ifstream file(CROSSBOW_TEST_DATA "/onnx/cases.json");
+    std::ifstream file(test_data_folder() + "/onnx/cases.json");
     const Json json = Json::parse(file);
     int checked = 0;
     for (const Json& c : json.at("cases")) {

@@ -1,0 +1,13 @@
+// Where the tests find what the build has put somewhere.
+#pragma once
+
+#include <string>
+
+namespace crossbow {
+
+/// tests/data in the source tree.
+std::string test_data_folder();
+/// The command `crossbow`.
+std::string crossbow_binary();
+
+}  // namespace crossbow
