@@ -30,10 +30,9 @@ struct Flags {
 struct Memory {
   double parameters, optimiser, states, activations, activations_without_reuse;  // MiB
   LearnerMemory learners;
-  double elsewhere;  // of a framework's process for each learner, MiB
 };
 
-Memory memory_of(CompiledModel& model, const Graph& forward, const TrainOptions& options,
+Memory memory_of(CompiledModel& model, const TrainOptions& options,
                  const Arrangement& arrangement) {
   const Program& program = *model.training(options.batch);
   model.evaluation(evaluation_rows(options.batch));  // in the same arena
@@ -47,7 +46,6 @@ Memory memory_of(CompiledModel& model, const Graph& forward, const TrainOptions&
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
   m.learners = crossbow::memory_of(model, sync_of(options, arrangement).get(),
                                    engine_options(options, arrangement, {.rows = options.batch}));
-  m.elsewhere = framework_mb(forward, *options.momentum > 0);
   return m;
 }
 
@@ -74,8 +72,7 @@ Json to_json(const Graph& graph, const Memory& m) {
             {"states", m.states},
             {"activations", m.activations},
             {"activations_without_reuse", m.activations_without_reuse},
-            {"learners", m.learners.total_mb()},
-            {"framework_processes", m.learners.learners * m.elsewhere}}}};
+            {"learners", m.learners.total_mb()}}}};
 }
 
 /// Sources are told with the node that reads them, as its parameters.
@@ -116,8 +113,7 @@ void print_memory(const Memory& m, const TrainOptions& o) {
              l.workers, l.arena);
   fmt::print("  central model    {:10.2f}   and what is evaluated\n",
              l.devices * l.central + l.evaluated);
-  fmt::print("  in all           {:10.2f}   {:.2f} in tensors alone as PyTorch processes\n",
-             l.total_mb(), l.learners * m.elsewhere);
+  fmt::print("  in all           {:10.2f}\n", l.total_mb());
 }
 
 int run(const Flags& flags) {
@@ -134,7 +130,7 @@ int run(const Flags& flags) {
   }
   const Arrangement arrangement = candidates(options).front();
   CompiledModel model(forward, compile_options(options, arrangement, nullptr));
-  const Memory memory = memory_of(model, forward, options, arrangement);
+  const Memory memory = memory_of(model, options, arrangement);
   if (flags.json) {
     print_json(to_json(shown, memory));
   } else {

@@ -120,13 +120,8 @@ void print_accuracy(std::FILE* out, const TrainResult& r) {
 }
 
 void print_memory(std::FILE* out, const TrainResult& r) {
-  const int k = r.memory.learners;
-  fmt::print(out,
-             "  memory    {:.0f} MiB at most; {} took {:.0f} of it, and {} would hold {:.0f} in "
-             "tensors alone\n",
-             peak_memory_mb(), count(k, "learner"), r.memory.total_mb(),
-             k == 1 ? "a PyTorch process" : fmt::format("{} PyTorch processes", k),
-             k * r.framework_mb);
+  fmt::print(out, "  memory    {:.0f} MiB at most; {} took {:.0f} of it\n", peak_memory_mb(),
+             count(r.memory.learners, "learner"), r.memory.total_mb());
 }
 
 void print_summary(std::FILE* out, const TrainResult& r) {

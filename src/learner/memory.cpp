@@ -1,7 +1,6 @@
 #include "learner/memory.h"
 
 #include "core/text.h"
-#include "graph/cost.h"
 #include "learner/engine.h"
 
 namespace crossbow {
@@ -34,17 +33,6 @@ LearnerMemory memory_of(const CompiledModel& model, const SyncAlgorithm* sync,
   m.evaluated = flat + states;
   m.arena = mebibytes(static_cast<double>(model.arena_bytes()));
   return m;
-}
-
-double framework_mb(const Graph& forward, bool momentum) {
-  double bytes = static_cast<double>(parameter_count(forward)) * sizeof(float) * (momentum ? 3 : 2);
-  for (const Node& node : forward.nodes()) {
-    const bool source = node.op->name == "parameter" || node.op->name == "state";
-    for (const TensorType& t : node.outputs) {
-      if (!source) bytes += static_cast<double>(t.shape.elements()) * sizeof(float);
-    }
-  }
-  return mebibytes(bytes);
 }
 
 }  // namespace crossbow

@@ -4,7 +4,6 @@
 namespace crossbow {
 
 class CompiledModel;
-class Graph;
 class SyncAlgorithm;
 struct EngineOptions;
 
@@ -25,10 +24,5 @@ struct LearnerMemory {
 /// What an engine with these options will allocate, beside threads and kernels. `sync` may be null.
 LearnerMemory memory_of(const CompiledModel& model, const SyncAlgorithm* sync,
                         const EngineOptions& options);
-
-/// What a replica costs a framework like PyTorch that keeps every layer's output until its gradient
-/// is known, each replica in a process of its own: weights, gradients, momentum and outputs alone,
-/// without the process's libraries and workspaces, in MiB.
-double framework_mb(const Graph& forward, bool momentum);
 
 }  // namespace crossbow

@@ -30,7 +30,6 @@ struct TrainResult {
   double waiting_seconds = 0;               // of these: steps that waited for data
   int64_t parameters = 0;                   // trained values
   LearnerMemory memory;                     // of the learners at the end
-  double framework_mb = 0;                  // what one would cost elsewhere: see learner/memory.h
   bool interrupted = false;                 // ended by Observer::stop_requested
 };
 

@@ -407,7 +407,6 @@ TrainResult Trainer::result(bool interrupted) const {
   r.arrangement = position_.arrangement;
   r.parameters = team_->engine.layout().trained();
   r.memory = team_->memory;
-  r.framework_mb = framework_mb(graph_, *options_.momentum > 0);
   for (const EpochRecord& e : history_) {
     r.train_seconds += e.seconds;
     if (!e.test_accuracy) continue;

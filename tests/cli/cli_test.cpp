@@ -294,5 +294,14 @@ TEST_F(Cli, GraphShowsShapesAndMemory) {
   EXPECT_LT(j["memory_mb"]["activations"], j["memory_mb"]["activations_without_reuse"]);
 }
 
+TEST_F(Cli, NoFigureOfAnotherProgramIsGuessed) {
+  const Outcome graph = crossbow("graph --model lenet --device ref");
+  EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "PyTorch", graph.out);
+  const Outcome train = crossbow(tiny("--out " + folder() + "/run"));
+  EXPECT_EQ(train.code, 0) << train.err;
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "1 learner took", train.out);
+  EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "PyTorch", train.out);
+}
+
 }  // namespace
 }  // namespace crossbow
