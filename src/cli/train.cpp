@@ -11,7 +11,6 @@
 #include "core/machine.h"
 #include "models/model.h"
 #include "sync/sync.h"
-#include "train/checkpoint.h"
 #include "train/interrupt.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
@@ -61,16 +60,6 @@ std::string new_run_folder(const TrainOptions& options) {
     if (fs::create_directory(path, error)) return path.string();
   }
   fail("cannot make a folder in ./runs ({}): choose another with --out", error.message());
-}
-
-TrainOptions options_of(const Flags& flags) {
-  if (flags.resume.empty()) return flags.options.apply();
-  const auto warn = [&](std::string_view) {};  // train() says it again
-  TrainOptions options = load_checkpoint(flags.resume, warn).options;
-  options.out = flags.resume;
-  options = flags.options.apply(options);
-  options.resume = flags.resume;
-  return options;
 }
 
 Json to_json(const TrainResult& r) {
@@ -143,7 +132,11 @@ void print_summary(std::FILE* out, const TrainResult& r) {
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   const InterruptGuard guard;
   Reporter reporter(out);
-  TrainOptions options = options_of(flags);
+  if (!flags.resume.empty()) {
+    const auto change = [&](const TrainOptions& before) { return flags.options.apply(before); };
+    return resume(flags.resume, change, &reporter);
+  }
+  TrainOptions options = flags.options.apply();
   const bool own_folder = !options.out;
   if (own_folder) options.out = new_run_folder(options);
   try {

@@ -14,30 +14,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path made(const TrainOptions& options) {
-  const fs::path path = *options.out;
+/// Whether it was not there before.
+bool make(const fs::path& path) {
   std::error_code error;
-  fs::create_directories(path, error);
-  if (!fs::is_directory(path)) {
+  const bool made = fs::create_directories(path, error);
+  if (!fs::is_directory(path, error)) {
     fail("cannot make the folder {} ({}): choose another with --out", path.string(),
          error ? error.message() : "it is a file");
   }
-  return path;
+  return made;
 }
 
 Descriptor lock(const fs::path& path) {
   if (auto mine = lock_folder(path)) return std::move(*mine);
-  fail("another process is training into {}: wait for it, or choose another folder with --out",
-       path.string());
+  fail("another process is training into {}: wait for it, or choose another folder", path.string());
+}
+
+/// Files that may be the user's own, or of a run that may be gone on with.
+void refuse_files_of_a_run(const fs::path& path) {
+  const auto holds = [&](const char* file) {
+    std::error_code error;
+    return fs::exists(fs::symlink_status(path / file, error));
+  };
+  if (holds("checkpoint") || holds("checkpoint.previous")) {
+    fail_usage(
+        "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
+        "another",
+        path.string());
+  }
+  for (const char* file : {"config.toml", "metrics.jsonl", "plan.json"}) {
+    if (!holds(file)) continue;
+    fail_usage(
+        "--out {}: the folder holds a {} already, which the run would write over; choose another "
+        "folder, or move that file away",
+        path.string(), file);
+  }
 }
 
 /// The changes of learners that a run made after its checkpoint: those that it knew of then, and
 /// those that the log tells since.
-std::vector<LearnerChange> changes_after(const Checkpoint* from, const fs::path& metrics) {
-  if (!from) return {};
-  std::vector<LearnerChange> changes = from->changes_ahead;
+std::vector<LearnerChange> changes_after(const Checkpoint& from, const fs::path& metrics) {
+  std::vector<LearnerChange> changes = from.changes_ahead;
   std::ifstream file(metrics);
-  file.seekg(from->metrics_bytes);
+  file.seekg(from.metrics_bytes);
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("threads_per_learner")) continue;
@@ -89,41 +108,49 @@ void MetricsLog::write(const char* line, size_t length) {
   bytes_ += static_cast<int64_t>(length);
 }
 
-void RunFolder::check(const TrainOptions& options) {
-  if (options.resume || !options.out || !fs::exists(fs::path(*options.out) / "checkpoint")) return;
-  fail_usage(
-      "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
-      "another",
-      *options.out);
+RunFolder RunFolder::begin(const fs::path& path) {
+  return {path, /*resumed=*/false};
 }
 
-RunFolder::RunFolder(const TrainOptions& options, const Checkpoint* from)
-    : path_(made(options)),
-      lock_(lock(path_)),
-      new_(!from),
-      plan_before_(from ? read_choices(path_ / "plan.json") : Choices()),
-      changes_ahead_(changes_after(from, path_ / "metrics.jsonl")),
-      metrics_(path_ / "metrics.jsonl", from ? from->metrics_bytes : 0) {
-  for (const LearnerChange& change : changes_ahead_) metrics_.learners(change);
-  write_file_atomically(path_ / "config.toml", to_config(options));
-}
-
-/// Without a checkpoint there is nothing to go on with.
-RunFolder::~RunFolder() {
-  if (!new_ || has_checkpoint()) return;
-  std::error_code ignored;
-  for (const char* file : {"config.toml", "metrics.jsonl", "plan.json"}) {
-    fs::remove(path_ / file, ignored);
+RunFolder RunFolder::go_on(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) {
+    fail_usage("--resume {}: give the run's folder, not a file in it", path.string());
   }
-  fs::remove(path_, ignored);  // unless there is something else in it
+  return {path, /*resumed=*/true};
+}
+
+RunFolder::RunFolder(const fs::path& path, bool resumed)
+    : path_(path), resumed_(resumed), made_(!resumed && make(path)), lock_(lock(path)) {
+  if (!resumed) refuse_files_of_a_run(path);
+}
+
+RunFolder::~RunFolder() {
+  std::error_code not_empty;
+  if (made_) fs::remove(path_, not_empty);
+}
+
+Checkpoint RunFolder::load(const std::function<void(std::string_view)>& warn) {
+  Checkpoint checkpoint = load_checkpoint(path_, warn);
+  metrics_bytes_ = checkpoint.metrics_bytes;
+  return checkpoint;
+}
+
+void RunFolder::open_records(const TrainOptions& options) {
+  metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_);
+  write_file_atomically(path_ / "config.toml", to_config(options));
 }
 
 void RunFolder::write_plan(const Choices& plan) {
   write_choices(path_ / "plan.json", plan);
 }
 
-bool RunFolder::has_checkpoint() const {
-  return fs::exists(path_ / "checkpoint");
+Choices RunFolder::plan_before() const {
+  return read_choices(path_ / "plan.json");
+}
+
+std::vector<LearnerChange> RunFolder::changes_after(const Checkpoint& from) const {
+  return crossbow::changes_after(from, path_ / "metrics.jsonl");
 }
 
 }  // namespace crossbow

@@ -3,8 +3,10 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "core/file.h"
@@ -38,36 +40,48 @@ class MetricsLog {
   int64_t bytes_;
 };
 
+/// Kept from other processes as long as this lives. The first file of a new run is its first
+/// checkpoint: whatever ends the run leaves one that can be gone on with, or nothing.
 class RunFolder {
  public:
-  /// Throws UsageError if the folder that `options.out` names holds a run already and this is no
-  /// continuation of it: known before anything is computed.
-  static void check(const TrainOptions& options);
-  /// Makes the folder unless it is there, and keeps other processes out of it. What the metrics
-  /// hold beyond the checkpoint `from` (null: a new run) is of steps to be done again. Throws Error
-  /// if it cannot be written or another process trains into it.
-  RunFolder(const TrainOptions& options, const Checkpoint* from);
-  /// Leaves nothing of a new run that failed before its first checkpoint.
+  /// Of a new run: makes the folder unless it is there. Throws UsageError if it holds a file that
+  /// the run would write, Error if it cannot be made or another process trains into it.
+  static RunFolder begin(const std::filesystem::path& path);
+  /// Of a run to go on with. Throws Error if another process trains into it, UsageError for a file.
+  static RunFolder go_on(const std::filesystem::path& path);
+  /// Takes away a folder that it made and that is still empty.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
 
+  const std::filesystem::path& path() const { return path_; }
+  /// Of a run to go on with, where it goes on from: as load_checkpoint.
+  Checkpoint load(const std::function<void(std::string_view)>& warn);
+  /// Whether the run has yet to save its first checkpoint.
+  bool is_new() const { return !resumed_ && !metrics_; }
+
+  /// To be called once there is a checkpoint: writes the configuration, and opens the metrics, of
+  /// which those after the loaded checkpoint are of steps to be done again. Throws Error if they
+  /// cannot be written.
+  void open_records(const TrainOptions& options);
+  /// Valid after open_records.
+  MetricsLog& metrics() { return *metrics_; }
+  /// Length of the metrics that a checkpoint of now is to count.
+  int64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : metrics_bytes_; }
+
   void write_plan(const Choices& plan);
   /// What the run had chosen before, also after its checkpoint.
-  const Choices& plan_before() const { return plan_before_; }
-
-  const std::filesystem::path& path() const { return path_; }
-  MetricsLog& metrics() { return metrics_; }
-  /// Those of the steps to be done again, in order; the metrics hold them already.
-  const std::vector<LearnerChange>& changes_ahead() const { return changes_ahead_; }
-  bool has_checkpoint() const;
+  Choices plan_before() const;
+  /// The changes of learners that a resumed run made after the checkpoint, in order.
+  std::vector<LearnerChange> changes_after(const Checkpoint& from) const;
 
  private:
-  std::filesystem::path path_;
-  Descriptor lock_;
-  const bool new_;
-  const Choices plan_before_;
-  const std::vector<LearnerChange> changes_ahead_;  // read before metrics_ drops them
-  MetricsLog metrics_;
+  RunFolder(const std::filesystem::path& path, bool resumed);
+
+  const std::filesystem::path path_;
+  const bool resumed_, made_;
+  const Descriptor lock_;
+  int64_t metrics_bytes_ = 0;  // of the checkpoint that was loaded
+  std::optional<MetricsLog> metrics_;
 };
 
 }  // namespace crossbow

@@ -1,7 +1,5 @@
 #include "train/train.h"
 
-#include <filesystem>
-
 #include "core/error.h"
 #include "train/config.h"
 #include "train/recipe.h"
@@ -10,39 +8,79 @@
 namespace crossbow {
 namespace {
 
-TrainResult train_graph(const GraphFunction& graph, TrainOptions options, Observer* observer) {
-  Observer silent;
-  Observer& watch = observer ? *observer : silent;
-  std::optional<Checkpoint> from;
-  if (options.resume) {
-    if (std::filesystem::is_regular_file(*options.resume)) {
-      fail_usage("--resume {}: give the run's folder, not a file in it", *options.resume);
-    }
-    if (options.out && *options.out != *options.resume) {
-      fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, *options.resume);
-    }
-    options.out = options.resume;
-    from = load_checkpoint(*options.resume, [&](std::string_view text) { watch.note(text); });
-    check_resumable(from->options, options);
-  }
+TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Observer& observer) {
   validate(options);
-  RunFolder::check(options);
-  return Trainer(graph, options, from ? &*from : nullptr, watch).run();
+  if (!options.out) return Trainer(graph, options, nullptr, nullptr, observer).run();
+  RunFolder folder = RunFolder::begin(*options.out);
+  return Trainer(graph, options, &folder, nullptr, observer).run();
+}
+
+/// A run to go on with. Nobody else changes it from before it is looked at until this goes.
+class Interrupted {
+ public:
+  Interrupted(const std::string& folder, Observer& observer)
+      : folder_(RunFolder::go_on(folder)),
+        from_(folder_.load([&](std::string_view text) { observer.note(text); })),
+        observer_(observer) {}
+
+  const TrainOptions& options() const { return from_->options; }
+
+  /// `options` are resolved.
+  TrainResult go_on(const GraphFunction& graph, TrainOptions options) {
+    const std::string folder = folder_.path().string();
+    if (options.out.value_or(folder) != folder) {
+      fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, folder);
+    }
+    options.out = options.resume = folder;
+    check_resumable(from_->options, options);
+    validate(options);
+    Trainer trainer(graph, options, &folder_, &*from_, observer_);
+    from_.reset();  // the trainer has its own copy of the state
+    return trainer.run();
+  }
+
+ private:
+  RunFolder folder_;
+  std::optional<Checkpoint> from_;
+  Observer& observer_;
+};
+
+TrainResult train_graph(const GraphFunction& graph, const TrainOptions& options,
+                        Observer& observer) {
+  if (!options.resume) return begin(graph, options, observer);
+  return Interrupted(*options.resume, observer).go_on(graph, options);
+}
+
+GraphFunction graph_of(const TrainOptions& options) {
+  return [model = options.model](const ModelSpec& spec) { return build_model(model, spec); };
+}
+
+TrainOptions resolved(const TrainOptions& options) {
+  return with_recipe(options, find_model(options.model).recipe);
 }
 
 }  // namespace
 
 TrainResult train(const TrainOptions& options, Observer* observer) {
-  const Model& model = find_model(options.model);
-  const auto graph = [&](const ModelSpec& spec) { return build_model(options.model, spec); };
-  return train_graph(graph, with_recipe(options, model.recipe), observer);
+  Observer silent;
+  return train_graph(graph_of(options), resolved(options), observer ? *observer : silent);
 }
 
 TrainResult train(const ModelFunction& logits, const TrainOptions& options, Observer* observer) {
+  Observer silent;
   TrainOptions own = with_recipe(options, Recipe{});
   own.model = kOwnModel;
   const auto graph = [&](const ModelSpec& spec) { return classifier(own.model, logits, spec); };
-  return train_graph(graph, own, observer);
+  return train_graph(graph, own, observer ? *observer : silent);
+}
+
+TrainResult resume(const std::string& folder, const OptionsChange& change, Observer* observer) {
+  Observer silent;
+  Interrupted run(folder, observer ? *observer : silent);
+  TrainOptions before = run.options();
+  before.out = folder;  // which may have been moved
+  const TrainOptions options = resolved(change(before));
+  return run.go_on(graph_of(options), options);
 }
 
 }  // namespace crossbow

@@ -1,7 +1,9 @@
 // Training a net: the whole job in one call.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "learner/memory.h"
@@ -40,5 +42,12 @@ struct TrainResult {
 TrainResult train(const TrainOptions& options, Observer* observer = nullptr);
 TrainResult train(const ModelFunction& logits, const TrainOptions& options,
                   Observer* observer = nullptr);
+
+/// From the options that a run had to those that it goes on with.
+using OptionsChange = std::function<TrainOptions(const TrainOptions& before)>;
+/// Goes on with the run in `folder`, whose options `change` may alter as TrainOptions::resume says.
+/// The rest is as of train().
+TrainResult resume(const std::string& folder, const OptionsChange& change,
+                   Observer* observer = nullptr);
 
 }  // namespace crossbow

@@ -77,8 +77,8 @@ data::PipelineOptions pipeline_options(const TrainOptions& options, const Checkp
 
 }  // namespace
 
-Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const Checkpoint* from,
-                 Observer& observer)
+Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
+                 const Checkpoint* from, Observer& observer)
     : options_(options),
       observer_(observer),
       start_(Clock::now()),
@@ -86,16 +86,16 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, const 
       graph_(forward_graph(graph, options, *dataset_)),
       pipeline_(*dataset_, dataset_->train, pipeline_options(options, from)),
       schedule_(Schedule::of(options, dataset_->train->size())),
+      folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
       search_(options, graph_, tuner_, observer) {
-  if (options.out) folder_.emplace(options, from);
   if (from) {
     tuner_.preset(from->plan);
-    if (folder_) tuner_.preset(folder_->plan_before());
+    tuner_.preset(folder_->plan_before());
     position_ = from->position;
     history_ = from->history;
     search_.resume(position_.arrangement, position_.settled);
-    if (folder_) changes_ahead_ = folder_->changes_ahead();
+    changes_ahead_ = folder_->changes_after(*from);
   } else {
     position_.arrangement = search_.start(busy_learners());
     position_.settled = search_.settled();
@@ -131,7 +131,6 @@ void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
     restore(*from, engine.layout(), buffers);
     engine.resume(position_.exchanges, position_.since_exchange);
   }
-  if (folder_) folder_->write_plan(tuner_.choices());
 }
 
 void Trainer::make(const LearnerChange& change) {
@@ -140,6 +139,7 @@ void Trainer::make(const LearnerChange& change) {
     Checkpoint before = state(engine().snapshot());
     share_momentum(change.arrangement, before);
     arrange(change.arrangement, &before);
+    if (folder_) folder_->write_plan(tuner_.choices());
     position_.seconds += seconds_since(start);
     if (change.settled) tell_team();
   }
@@ -187,9 +187,16 @@ void Trainer::tell_team() {
       fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
 }
 
+/// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
+void Trainer::open_records() {
+  if (folder_->is_new()) save(engine().snapshot());
+  folder_->open_records(options_);
+  folder_->write_plan(tuner_.choices());
+  for (const LearnerChange& change : changes_ahead_) folder_->metrics().learners(change);
+}
+
 TrainResult Trainer::run() {
-  // So that whatever ends the run leaves one that can be gone on with.
-  if (folder_ && !folder_->has_checkpoint()) save(engine().snapshot());
+  if (folder_) open_records();
   while (position_.epoch < *options_.epochs && !reached_target()) {
     if (!train_epoch() || !finish_epoch()) {
       save();
@@ -380,7 +387,7 @@ void Trainer::save() {
 
 void Trainer::save(const Replica& model) {
   Checkpoint checkpoint = state(model);
-  checkpoint.metrics_bytes = folder_->metrics().bytes();
+  checkpoint.metrics_bytes = folder_->metrics_bytes();
   save_checkpoint(folder_->path(), checkpoint);
 }
 

@@ -22,13 +22,15 @@ using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 /// on the engine's workers, unless it is still looking for the best number of learners. One thread.
 class Trainer {
  public:
-  /// `options` are resolved and valid; `from` is the state to start from, or null.
-  Trainer(const GraphFunction& graph, const TrainOptions& options, const Checkpoint* from,
-          Observer& observer);
+  /// `options` are resolved and valid; `folder` is the run's, or null; `from` is the state to start
+  /// from, or null. The folder and the observer must outlive the trainer, `from` need not.
+  Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
+          const Checkpoint* from, Observer& observer);
 
   TrainResult run();
 
  private:
+  void open_records();
   int busy_learners() const;
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
@@ -76,7 +78,7 @@ class Trainer {
   Tuner tuner_;
   data::Pipeline pipeline_;
   const Schedule schedule_;
-  std::optional<RunFolder> folder_;
+  RunFolder* const folder_;
   std::vector<float> losses_;  // of a segment, by batch
   Position position_;
   std::vector<EpochRecord> history_;

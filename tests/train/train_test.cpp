@@ -158,10 +158,13 @@ TEST_F(Train, SaysThatAFolderCannotBeWritten) {
 }
 
 TEST_F(Train, SaysThatTheDiskIsFull) {
-  std::filesystem::create_directory(folder());
-  std::filesystem::create_symlink("/dev/full", folder() / "metrics.jsonl");
   TrainOptions o = options();
   o.out = folder().string();
+  train(tiny_net, o);
+  std::filesystem::remove(folder() / "metrics.jsonl");
+  std::filesystem::create_symlink("/dev/full", folder() / "metrics.jsonl");
+  o.resume = o.out;
+  o.epochs = 4;
   expect_says(error_of([&] { train(tiny_net, o); }), "No space left on device");
 }
 
