@@ -2,91 +2,77 @@
 
 import dataclasses
 import math
-import os
 import statistics
 
-import tasks
-from results import epochs_to_target, seconds_to_target
-from runner import log
-from tuning import tune
+from bench import log, warn_if_busy
+from bench.learning import tasks
+from bench.learning.results import epochs_to_target, seconds_to_target
+from bench.learning.tuning import tune
 
 STAGES = ["speed", "tune", "final"]
 SPEED_EPOCHS = 2  # the first warms up
+MEAN = ("polyak-ruppert", ("--averaging-eta", "8", "--sync-period", "16"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """A side with one way to learn, and ways to run it that differ in speed alone."""
+    """A side with one way to learn, and ways to run it that differ in speed alone: these are tuned
+    once and compete by speed."""
 
     name: str
     side: str
     variants: tuple
     sync: str = "none"
-    per_cpu: bool = False
     options: tuple = ()  # as Job's
+    per_cpu: bool = False
+    tasks: tuple = tuple(tasks.TASKS)
 
 
 CONTESTANTS = {
     "crossbow-1": Contestant("Crossbow, one learner", "crossbow", ("one learner",)),
     "crossbow-mean": Contestant(
-        "Crossbow, one learner averaged over time",
-        "crossbow",
-        ("one learner",),
-        "polyak-ruppert",
-        options=("--averaging-eta", "8", "--sync-period", "16"),
+        "Crossbow, one learner averaged over time", "crossbow", ("one learner",), *MEAN
     ),
     "crossbow-k": Contestant(
-        "Crossbow, a learner per CPU", "crossbow", ("learner per CPU",), "sma", True
+        "Crossbow, a learner per CPU", "crossbow", ("learner per CPU",), "sma", per_cpu=True
     ),
     "pytorch": Contestant("PyTorch", "pytorch", ("eager", "compile")),
-    "jax": Contestant("JAX", "jax", ("gather outside", "gather inside")),
+    "pytorch-mean": Contestant("PyTorch, averaged over time", "pytorch", ("eager", "compile"), *MEAN),
+    "jax": Contestant("JAX", "jax", ("gather outside", "gather inside"), tasks=("mnist",)),
 }
 
 
-def variants(names):
-    return [variant for name in names if name in CONTESTANTS for variant in CONTESTANTS[name].variants]
+def sides_of(task):
+    return [name for name, contestant in CONTESTANTS.items() if task in contestant.tasks]
 
 
 def chosen_contestants(args):
     """With the ways to run them that were asked for; all, where none of a side's were named."""
-    for name in args.sides:
-        contestant = CONTESTANTS[name]
+    for contestant in (CONTESTANTS[name] for name in args.sides):
         named = tuple(v for v in contestant.variants if v in args.variants)
         yield dataclasses.replace(contestant, variants=named or contestant.variants)
 
 
-def job_of(args, contestant, batch, rate, **fields):
+def job_of(args, contestant, batch, rate):
     return tasks.Job(
-        **{
-            "task": args.task,
-            "stage": "tune",
-            "side": contestant.side,
-            "variant": contestant.variants[0],
-            "batch": batch,
-            "rate": rate,
-            "epochs": tasks.TASKS[args.task].epochs,
-            "target": args.target,
-            "learners": len(args.cpus) if contestant.per_cpu else 1,
-            "sync": contestant.sync,
-            "options": contestant.options,
-            **fields,
-        }
+        *(args.task, "tune", contestant.side, contestant.variants[0], batch, rate),
+        *(tasks.TASKS[args.task].epochs, args.target),
+        learners=len(args.cpus) if contestant.per_cpu else 1,
+        sync=contestant.sync,
+        options=contestant.options,
     )
-
-
-def seconds_per_epoch(runner, args, contestant, variant, batch):
-    rate = tasks.TASKS[args.task].rates[0]  # none diverges at the smallest
-    fields = {"stage": "speed", "variant": variant, "epochs": SPEED_EPOCHS, "target": None}
-    record = runner.do(job_of(args, contestant, batch, rate, **fields))
-    return record["history"][-1]["seconds"] if record else math.inf
 
 
 def quickest(runner, args, contestant, batch):
-    """(seconds per epoch, variant)."""
-    return min(
-        (seconds_per_epoch(runner, args, contestant, variant, batch), variant)
-        for variant in contestant.variants
-    )
+    """(seconds per epoch, variant), at the smallest rate, where none diverges."""
+    job = job_of(args, contestant, batch, tasks.TASKS[args.task].rates[0])
+    job = dataclasses.replace(job, stage="speed", epochs=SPEED_EPOCHS, target=None)
+
+    def seconds(variant):
+        record = runner.do(dataclasses.replace(job, variant=variant))
+        return record["history"][-1]["seconds"] if record else math.inf
+
+    return min((seconds(variant), variant) for variant in contestant.variants)
 
 
 def choose(runner, args, contestant):
@@ -97,16 +83,9 @@ def choose(runner, args, contestant):
         job = job_of(args, contestant, batch, math.nan)
         for record in tune(runner, job, tasks.TASKS[args.task].rates, least / seconds)[:1]:
             if epochs_to_target(record) * seconds < least:
-                least = epochs_to_target(record) * seconds
-                fields = {"stage": "final", "variant": variant}
-                best = job_of(args, contestant, batch, record["job"]["rate"], **fields)
+                least, rate = epochs_to_target(record) * seconds, record["job"]["rate"]
+                best = dataclasses.replace(job, rate=rate, stage="final", variant=variant)
     return best
-
-
-def warn_if_busy():
-    load = os.getloadavg()[0]
-    if load > 0.5:
-        log(f"Warning: the load is {load:.1f}; only an idle machine gives times to trust.")
 
 
 def run(runner, args):
@@ -132,10 +111,9 @@ def run(runner, args):
 
 
 def contestant_of(job):
-    """The name for tables."""
-    return next(
-        c.name for c in CONTESTANTS.values() if (c.side, c.sync) == (job["side"], job["sync"])
-    )
+    """The name for tables; None of other stages' jobs."""
+    names = {(c.side, c.sync): c.name for c in CONTESTANTS.values()}
+    return names.get((job["side"], job["sync"]))
 
 
 def by_choice(records):

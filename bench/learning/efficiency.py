@@ -4,9 +4,10 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-import tasks
-from results import best_accuracy, epochs_to_target
-from tuning import tune
+from bench import nets
+from bench.learning import tasks
+from bench.learning.results import best_accuracy, epochs_to_target
+from bench.learning.tuning import tune
 
 LEARNERS = [1, 2, 4, 8, 16]
 TIGHT = "sma-tight"  # sma with learners held as tightly to the central model as is stable
@@ -38,8 +39,8 @@ class Way:
 # r / (1 - m) moves the weights as far as r does with it.
 WAYS = {
     TIGHT: Way("sma", lambda learners: ("--alpha", f"{tight_alpha(learners)}")),
-    "easgd": Way("easgd", lambda _: ("--momentum", "0"), 1 / (1 - tasks.MOMENTUM)),
-    "eamsgd": Way("eamsgd", lambda _: ("--momentum", f"{tasks.MOMENTUM}", "--nesterov")),
+    "easgd": Way("easgd", lambda _: ("--momentum", "0"), 1 / (1 - nets.MOMENTUM)),
+    "eamsgd": Way("eamsgd", lambda _: ("--momentum", f"{nets.MOMENTUM}", "--nesterov")),
 }
 
 
@@ -48,12 +49,18 @@ def algorithm_of(job):
     return job["variant"] or job["sync"]
 
 
-def by_algorithm_and_learners(records):
+def at_rates(records, rate_of):
+    """By algorithm and number of learners, the records at the rate that `rate_of(all of them)`
+    picks."""
     cells = {}
     for record in records:
         job = record["job"]
         cells.setdefault((algorithm_of(job), job["learners"]), []).append(record)
-    return cells
+    picked = {cell: rate_of(of_cell) for cell, of_cell in cells.items()}
+    return {
+        cell: [r for r in of_cell if r["job"]["rate"] == picked[cell]]
+        for cell, of_cell in cells.items()
+    }
 
 
 def alone(task, target, seed):

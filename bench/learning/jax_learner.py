@@ -1,38 +1,27 @@
-"""JAX's learner of lenet on MNIST; see learner.py. A step is one jit with donated buffers."""
+"""Trains lenet on MNIST with JAX; see learner.py. A step is one jit with donated buffers."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-import learner
-import common
-import jax_peer
-import mnist
-
-
-class EvaluatedNet(jax_peer.Net):
-    def dropout(self, x, rate):
-        return x
+from bench import data, jax_net
+from bench.learning import learner
 
 
 def read(folder, split):
-    images, labels = mnist.read(folder, split)
+    images, labels = data.read_mnist(folder, split)
     return (images / np.float32(255))[..., None], labels.astype(np.int32)
 
 
 def main():
-    args = learner.parse_arguments(__doc__, ["lenet"], ["gather outside", "gather inside"])
-    common.LEARNING_RATE = args.lr  # what the step is compiled with
+    args = learner.parser(__doc__, ["lenet"], ["gather outside", "gather inside"]).parse_args()
     (images, labels), (test_images, test_labels) = read(args.data, "train"), read(args.data, "test")
     random = np.random.default_rng(args.seed)
-    net = jax_peer.Net(args.model, "NHWC")
-    net.random = np.random.default_rng(args.seed)
-    key = jax.random.key(args.seed, impl="rbg")  # quicker for dropout than the default
-    net(jnp.asarray(images[: args.batch]), None, None, key)
-    common.check_parameters(args.model, sum(w.size for w in net.parameters))
-    state = [net.parameters, [jnp.zeros_like(w) for w in net.parameters], net.statistics, key]
-    step = jax_peer.make_step(net)
-    if args.variant == "gather inside":
+    net = jax_net.Net(args.model, "NHWC")
+    state = jax_net.initial_state(net, jnp.asarray(images[: args.batch]), args.seed)
+    step = jax_net.make_step(net, args.lr)
+    inside = args.variant == "gather inside"
+    if inside:
         images, labels, on_batch = jnp.asarray(images), jnp.asarray(labels), step
         step = jax.jit(
             lambda *state, picked: on_batch(*state, images[picked], labels[picked]),
@@ -40,9 +29,7 @@ def main():
         )
 
     def batch(picked):
-        if args.variant == "gather inside":
-            return {"picked": picked}
-        return {"x": images[picked], "y": labels[picked]}
+        return {"picked": picked} if inside else {"x": images[picked], "y": labels[picked]}
 
     for n in {args.batch, len(labels) % args.batch or args.batch}:  # compiles on a copy
         jax.block_until_ready(step(*jax.tree.map(jnp.copy, state), **batch(np.arange(n))))
@@ -56,17 +43,13 @@ def main():
             sizes.append(len(picked))
         return float(np.dot(jax.device_get(losses), sizes) / len(order))
 
-    evaluated = EvaluatedNet(args.model, "NHWC")
+    evaluated = jax_net.Net(args.model, "NHWC", evaluated=True)
     answers = jax.jit(lambda parameters, x: evaluated(x, parameters, [], None)[0].argmax(1))
 
     def accuracy():
-        right = 0
-        for start in range(0, len(test_labels), 500):
-            part = slice(start, start + 500)
-            right += int(
-                (np.asarray(answers(state[0], test_images[part])) == test_labels[part]).sum()
-            )
-        return right / len(test_labels)
+        parts = [slice(start, start + 500) for start in range(0, len(test_labels), 500)]
+        right = (np.asarray(answers(state[0], test_images[p])) == test_labels[p] for p in parts)
+        return int(sum(r.sum() for r in right)) / len(test_labels)
 
     learner.learn(args, train_epoch, accuracy)
 

@@ -3,11 +3,9 @@
 import math
 import statistics
 
-import accuracy
-import efficiency
-import tasks
-from results import epochs_to_target
-from svg import COLOURS, Chart
+from bench.chart import Chart, colour
+from bench.learning import accuracy, efficiency, tasks
+from bench.learning.results import epochs_to_target
 
 
 def step_of(length, most):
@@ -45,15 +43,14 @@ def accuracy_over_time(title, target, records):
         chart.tick(i * seconds_step, f"{i * seconds_step:g}")
     chart.line([(0, target), (chart.x_range[1], target)], "#888", 1)
     for i, ((name, batch, _), runs) in enumerate(accuracy.by_choice(records).items()):
-        colour = COLOURS[i % len(COLOURS)]
         for record in runs:
-            chart.line(points_of(record), colour, 1, 0.6)
+            chart.line(points_of(record), colour(i), 1, 0.6)
         median = accuracy.median_seconds(runs)
         text = f"{name}, batch {batch}: not reached"
         if math.isfinite(median):
             text = f"{name}, batch {batch}: {median:.0f} s"
-            chart.dot(median, target, colour)
-        chart.legend(i, text, colour)
+            chart.dot(median, target, colour(i))
+        chart.legend(i, text, colour(i))
     return chart.text()
 
 
@@ -62,10 +59,8 @@ def epochs_by_learners(title, target, records):
     What missed the target has no point."""
     runs = [r for r in records if r["job"]["stage"] == "efficiency"]
     lines = {}
-    for (algorithm, k), of_cell in efficiency.by_algorithm_and_learners(runs).items():
-        rate = efficiency.best_rate(of_cell)
-        at_rate = [epochs_to_target(r) for r in of_cell if r["job"]["rate"] == rate]
-        epochs = statistics.median(at_rate) if at_rate else math.inf
+    for (algorithm, k), at_rate in efficiency.at_rates(runs, efficiency.best_rate).items():
+        epochs = statistics.median(map(epochs_to_target, at_rate)) if at_rate else math.inf
         if math.isfinite(epochs):
             lines.setdefault(algorithm, {})[k] = epochs
     alone = lines.pop("none", {})
@@ -87,11 +82,10 @@ def epochs_by_learners(title, target, records):
     for i, name in enumerate(dict.fromkeys(order)):
         # Equal epochs would hide each other: each algorithm stands a little beside the others.
         shift = 0.06 * (i - (len(lines) - 1) / 2)
-        colour = COLOURS[i % len(COLOURS)]
         points = sorted((math.log2(k), epochs) for k, epochs in {**alone, **lines[name]}.items())
         points = [(x + shift, y) for x, y in points]
-        chart.line(points, colour)
+        chart.line(points, colour(i))
         for x, y in points:
-            chart.dot(x, y, colour)
-        chart.legend(i, name, colour)
+            chart.dot(x, y, colour(i))
+        chart.legend(i, name, colour(i))
     return chart.text()

@@ -11,23 +11,19 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-import tasks
+from bench import CROSSBOW, PEERS_PYTHON, log, nets
+from bench.learning import tasks
 
 POLL_SECONDS = 0.2
-LEARNERS = {"pytorch": "torch_learner.py", "jax": "jax_learner.py"}
+LEARNERS = {"pytorch": "bench.learning.torch_learner", "jax": "bench.learning.jax_learner"}
 FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
 
 
 class Failed(Exception):
     """One sentence that says why a job gave no result."""
-
-
-def log(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def end_with_parent():
@@ -93,7 +89,6 @@ class Runner:
 
     def command(self, job, epochs, folder):
         task = tasks.TASKS[job.task]
-        data = self.args.data[job.task]
         shared = [
             *("--model", task.model),
             *("--batch", job.batch),
@@ -104,19 +99,20 @@ class Runner:
         ]
         if job.side == "crossbow":
             command = [
-                *(self.args.crossbow, "train", "--json", *shared),
-                *("--data", f"{task.data}:{data}", *task.options),
+                *(CROSSBOW, "train", "--json", *shared),
+                *("--data", f"{task.data}:{self.args.data}", *task.options),
                 *("--learners", job.learners, "--sync", job.sync),
                 *("--threads-per-learner", self.threads(job)),
-                *("--lr-schedule", "fixed", "--weight-decay", tasks.WEIGHT_DECAY),
-                *(() if "--momentum" in job.options else ("--momentum", tasks.MOMENTUM)),
+                *("--lr-schedule", "fixed", "--weight-decay", nets.WEIGHT_DECAY),
+                *(() if "--momentum" in job.options else ("--momentum", nets.MOMENTUM)),
                 *job.options,
                 *("--out", folder / "run"),
             ]
         else:
             command = [
-                *(self.args.python, tasks.HERE / LEARNERS[job.side], *shared),
-                *("--data", data, "--variant", job.variant, "--threads", self.threads(job)),
+                *(PEERS_PYTHON, "-m", LEARNERS[job.side], *shared, *job.options),
+                *("--data", self.args.data, "--variant", job.variant),
+                *("--threads", self.threads(job)),
             ]
         return [str(word) for word in command]
 

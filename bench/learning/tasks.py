@@ -1,21 +1,13 @@
-"""What is learnt: the tasks, their grids and limits, and one training job of a side.
-
-Only the standard library is used here and in all files but the peers' `*_learner.py`, which run in
-the virtual environment of `bench/peers`.
-"""
+"""What is learnt: the tasks, their grids and limits, and one training job of a side."""
 
 import dataclasses
-import pathlib
-import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path.append(str(ROOT / "bench/peers"))  # some of its files are used here
-
-MOMENTUM = 0.9
-WEIGHT_DECAY = 1e-4
 BATCHES = [16, 64, 256]
 SMALLEST_BATCH = 16  # of each learner, in the efficiency tables
+TIMED_STAGES = ("speed", "final")
+EFFICIENCY_EPOCHS = 12
+CHANCE = 0.1  # test accuracy of a guess, in both tasks
+DIVERGED_EPOCHS = 2  # in a row hardly above chance: one alone may be batch norm settling
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,47 +15,22 @@ class Task:
     name: str
     model: str
     data: str  # how --data of `crossbow train` names such a folder
-    options: tuple  # of `crossbow train`, for the augmentation
-    efficiency_options: tuple  # further ones, where epochs of k learners are counted
     target: float  # test accuracy
     rates: tuple  # ascending
     epochs: int  # limit of the accuracy stages
     seeds: int
-    contestants: tuple
+    options: tuple = ()  # of `crossbow train`, for the augmentation
+    efficiency_options: tuple = ()  # further ones, where epochs of k learners are counted
 
 
-# Ways to run that learn alike are tuned once and compete by speed; see `contestants`.
 TASKS = {
-    "mnist": Task(
-        "mnist",
-        "lenet",
-        "mnist",
-        (),
-        (),
-        0.99,
-        (0.003, 0.01, 0.03, 0.1, 0.3),
-        10,
-        5,
-        ("crossbow-1", "crossbow-k", "pytorch", "jax"),
-    ),
+    "mnist": Task("mnist", "lenet", "mnist", 0.99, (0.003, 0.01, 0.03, 0.1, 0.3), 10, 5),
     "cifar": Task(
-        "cifar",
-        "resnet-20",
-        "imagefolder",
-        ("--pad", "4", "--mirror"),
-        ("--warmup", "2", "--bn-images", "2048"),
-        0.78,
-        (0.01, 0.02, 0.05, 0.1, 0.2),
-        12,
-        3,
-        ("crossbow-1", "crossbow-mean", "crossbow-k", "pytorch"),
+        *("cifar", "resnet-20", "imagefolder", 0.78, (0.01, 0.02, 0.05, 0.1, 0.2), 12, 3),
+        options=("--pad", "4", "--mirror"),
+        efficiency_options=("--warmup", "2", "--bn-images", "2048"),
     ),
 }
-
-TIMED_STAGES = ("speed", "final")
-EFFICIENCY_EPOCHS = 12
-CHANCE = 0.1  # test accuracy of a guess, in both tasks
-DIVERGED_EPOCHS = 2  # in a row hardly above chance: one alone may be batch norm settling
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +48,7 @@ class Job:
     seed: int = 1
     learners: int = 1
     sync: str = "none"
-    options: tuple = ()  # further ones of `crossbow train`, alternately name and value
+    options: tuple = ()  # further ones of the side's command, alternately name and value
     stop_after: int = dataclasses.field(default=0, compare=False)  # epochs; 0: the limit
 
     def key(self):
@@ -92,8 +59,8 @@ class Job:
     def __str__(self):
         parts = [self.stage, self.task, self.side, self.variant, f"batch {self.batch}"]
         if self.side == "crossbow":
-            parts += [f"{self.learners} × {self.sync}", *self.options]
-        return " ".join([*parts, f"rate {self.rate:g}", f"seed {self.seed}"])
+            parts.append(f"{self.learners} × {self.sync}")
+        return " ".join([*parts, *self.options, f"rate {self.rate:g}", f"seed {self.seed}"])
 
 
 def diverged(history):

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from results import best_accuracy, epochs_to_target
+from bench.learning.results import best_accuracy, epochs_to_target
 
 LAG = 0.1  # of accuracy behind the best run so far at the same epoch, with which a run is given up
 FIRST_EPOCHS = 2  # that every run is given

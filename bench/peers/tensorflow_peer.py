@@ -1,55 +1,36 @@
-"""TensorFlow's training step, the whole of it in one tf.function; see common.py."""
+"""TensorFlow's training step, the whole of it in one tf.function; see peer.py."""
 
-import math
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 
-import common
-from layered_nets import LayeredNets
+from bench import nets
+from bench.layered_net import LayeredNet
+from bench.peers.peer import BATCHES_IN_MEMORY, MATMUL_SIZE, serve
 
 
-class Net(LayeredNets):
+class Net(LayeredNet):
     """Calling the net walks its layers in NHWC. The first walk, on a real batch, creates the
     variables."""
-
-    def __init__(self, model):
-        self.model = model
-        self.parameters, self.statistics = [], []
 
     def __call__(self, x, creating=False):
         self.creating = creating
         self.next_parameter, self.next_statistic = iter(self.parameters), iter(self.statistics)
         return self.logits(x)
 
-    def parameter(self, initial):
-        if not self.creating:
-            return next(self.next_parameter)
-        self.parameters.append(tf.Variable(initial()))
-        return self.parameters[-1]
+    def uniform(self, bound, shape):
+        return tf.random.uniform(shape, -bound, bound)
 
-    def weight(self, shape, fan_in):
-        bound = math.sqrt(3 / fan_in)
-        return self.parameter(lambda: tf.random.uniform(shape, -bound, bound))
+    def conv(self, x, inputs, width, size, stride, padding, bias):
+        weight = self.weight((size, size, inputs, width), inputs * size * size)
+        pads = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+        y = tf.nn.conv2d(x, weight, stride, pads)
+        return self.biased(y, width) if bias else y
 
-    def conv(self, x, width, size, stride=1, padding=0, bias=False):
-        channels = x.shape[-1]
-        weight = self.weight((size, size, channels, width), channels * size * size)
-        y = tf.nn.conv2d(
-            x, weight, stride, [[0, 0], [padding, padding], [padding, padding], [0, 0]]
-        )
-        return tf.nn.bias_add(y, self.parameter(lambda: tf.zeros(width))) if bias else y
-
-    def dense(self, x, width):
-        weight = self.weight((x.shape[-1], width), x.shape[-1])
-        return tf.nn.bias_add(x @ weight, self.parameter(lambda: tf.zeros(width)))
-
-    def batch_norm(self, x, eps=1e-5, keep=0.9):
-        width = x.shape[-1]
-        scale, shift = self.parameter(lambda: tf.ones(width)), self.parameter(
-            lambda: tf.zeros(width)
-        )
+    def batch_norm(self, x, width, epsilon=1e-5, share=0.1):
+        scale = self.parameter(lambda: tf.ones(width))
+        shift = self.parameter(lambda: tf.zeros(width))
         if self.creating:
             self.statistics.append((tf.Variable(tf.zeros(width)), tf.Variable(tf.ones(width))))
         running = self.statistics[-1] if self.creating else next(self.next_statistic)
@@ -58,33 +39,42 @@ class Net(LayeredNets):
             scale,
             shift,
             *running,
-            epsilon=eps,
+            epsilon=epsilon,
             is_training=True,
-            exponential_avg_factor=1 - keep
+            exponential_avg_factor=share,
         )
         if not self.creating:
             for old, new in zip(running, (mean, variance)):
                 old.assign(new)
         return tf.reshape(y, x.shape)
 
-    def dropout(self, x, rate):
-        return tf.nn.dropout(x, rate)
-
-    def max_pool2(self, x):
+    def max_pool(self, x):
         return tf.nn.max_pool2d(x, 2, 2, "VALID")
+
+    def mean_pool(self, x):
+        return tf.nn.avg_pool2d(x, 7, 1, "VALID")
 
     def flatten(self, x):
         return tf.reshape(x, (x.shape[0], -1))
 
-    def mean_pool7(self, x):
-        return tf.nn.avg_pool2d(x, 7, 1, "VALID")
-
+    variable = staticmethod(tf.Variable)
+    zeros = staticmethod(tf.zeros)
+    add_bias = staticmethod(tf.nn.bias_add)
+    dropout = staticmethod(tf.nn.dropout)
     relu = staticmethod(tf.nn.relu)
     sigmoid = staticmethod(tf.sigmoid)
 
 
-def prepare_matmul():
-    a, b = tf.unstack(tf.random.normal((2, common.MATMUL_SIZE, common.MATMUL_SIZE)))
+def set_threads(args):
+    inter = 1 if "inter 1" in args.variant else args.threads
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(inter)
+    tf.random.set_seed(1)
+
+
+def prepare_matmul(args):
+    set_threads(args)
+    a, b = tf.unstack(tf.random.normal((2, MATMUL_SIZE, MATMUL_SIZE)))
     c = None
 
     @tf.function
@@ -95,27 +85,20 @@ def prepare_matmul():
         nonlocal c
         c = product()
 
-    return tf.__version__, 0, step, lambda: float(c[0, 0])
+    return step, lambda: float(c[0, 0])
 
 
 def prepare(args):
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(
-        1 if "inter 1" in args.variant else args.threads
-    )
-    tf.random.set_seed(1)
-    if args.model == "matmul":
-        return prepare_matmul()
-    shape, classes, _ = common.NETS[args.model]
-    if len(shape) == 3:
-        shape = (*shape[1:], shape[0])
-    images = [tf.random.normal((args.batch, *shape)) for _ in range(common.BATCHES_IN_MEMORY)]
+    set_threads(args)
+    shape, classes = nets.shape(args.model, channels_last=True), nets.NETS[args.model][1]
+    images = [tf.random.normal((args.batch, *shape)) for _ in range(BATCHES_IN_MEMORY)]
     labels = [
         tf.random.uniform((args.batch,), maxval=classes, dtype=tf.int32)
-        for _ in range(common.BATCHES_IN_MEMORY)
+        for _ in range(BATCHES_IN_MEMORY)
     ]
     net = Net(args.model)
     net(images[0], creating=True)
+    nets.check_parameters(args.model, sum(int(tf.size(w)) for w in net.parameters))
     velocities = [tf.Variable(tf.zeros_like(w)) for w in net.parameters]
 
     @tf.function(jit_compile="xla" in args.variant)
@@ -127,9 +110,9 @@ def prepare(args):
             tf.raw_ops.ResourceApplyMomentum(
                 var=w.handle,
                 accum=v.handle,
-                lr=common.LEARNING_RATE,
-                grad=g + common.WEIGHT_DECAY * w,
-                momentum=common.MOMENTUM,
+                lr=nets.LEARNING_RATE,
+                grad=g + nets.WEIGHT_DECAY * w,
+                momentum=nets.MOMENTUM,
             )
         return loss
 
@@ -139,9 +122,8 @@ def prepare(args):
         nonlocal loss
         loss = train_step(images[batch], labels[batch])
 
-    count = sum(math.prod(w.shape) for w in net.parameters)
-    return tf.__version__, count, step, lambda: float(loss)
+    return step, lambda: float(loss)
 
 
 if __name__ == "__main__":
-    common.serve(common.VARIANTS["tensorflow"], prepare)
+    serve("tensorflow", prepare, prepare_matmul)

@@ -5,6 +5,10 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 40, 44
 COLOURS = ["#0b6e4f", "#d1495b", "#30638e", "#edae49", "#7b5ea7"]
 
 
+def colour(i):
+    return COLOURS[i % len(COLOURS)]
+
+
 class Chart:
     """`x_range` and `y_range` are the values at the edges; add elements to `out`."""
 

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Draws learning curves as an SVG, and prints their final accuracies as a Markdown table.
 
-usage: curves.py OUT.svg TITLE SIDE=FILE,FILE,... SIDE=FILE,...
+usage: python3 -m bench.learning.curves OUT.svg TITLE SIDE=FILE,FILE,... SIDE=FILE,...
 
-Each file is one seed: what `crossbow train --json` printed, or learn_torch.py's JSON lines.
+Each file is one seed: what `crossbow train --json` printed, or torch_learner.py's JSON lines.
 """
 
 import json
@@ -11,7 +10,7 @@ import pathlib
 import statistics
 import sys
 
-import svg
+from bench import chart, table
 
 
 def read(path):
@@ -30,19 +29,17 @@ def draw(title, sides):
     curves = [curve for side in sides.values() for curve in side]
     epochs = max(len(curve) for curve in curves)
     low, high = nice_floor(min(map(min, curves))), nice_floor(max(map(max, curves))) + 0.05
-
-    chart = svg.Chart(title, "epoch", (1, epochs), (low, high))
+    picture = chart.Chart(title, "epoch", (1, epochs), (low, high))
     for i in range(round((high - low) / 0.05) + 1):
         level = low + 0.05 * i
-        chart.level(level, f"{level * 100:.0f} %")
+        picture.level(level, f"{level * 100:.0f} %")
     for epoch in range(1, epochs + 1):
-        chart.tick(epoch, epoch)
+        picture.tick(epoch, epoch)
     for i, (name, side) in enumerate(sides.items()):
-        colour = svg.COLOURS[i % len(svg.COLOURS)]
         for curve in side:
-            chart.line(enumerate(curve, 1), colour)
-        chart.legend(i, f"{name}, {len(side)} seeds", colour)
-    return chart.text()
+            picture.line(enumerate(curve, 1), chart.colour(i))
+        picture.legend(i, f"{name}, {len(side)} seeds", chart.colour(i))
+    return picture.text()
 
 
 def main():
@@ -53,11 +50,12 @@ def main():
         name, _, files = argument.partition("=")
         sides[name] = [read(path) for path in files.split(",")]
     pathlib.Path(sys.argv[1]).write_text(draw(sys.argv[2], sides))
-    print("| | test accuracy after the last epoch, by seed | mean |\n|---|---|---|")
+    rows = []
     for name, side in sides.items():
         last = [100 * curve[-1] for curve in side]
         seeds = ", ".join(f"{value:.2f}" for value in last)
-        print(f"| {name} | {seeds} | {statistics.mean(last):.2f} % |")
+        rows.append([name, seeds, f"{statistics.mean(last):.2f} %"])
+    print(table(["", "test accuracy after the last epoch, by seed", "mean"], rows), end="")
 
 
 if __name__ == "__main__":

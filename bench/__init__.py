@@ -1,0 +1,35 @@
+"""Crossbow beside other systems. Commands, run in the repository's root: `python3 -m bench.peers`,
+`python3 -m bench.learning` and `python3 -m bench.auto_tuner`.
+
+They need Python's standard library alone. The files that import PyTorch, TensorFlow, JAX or NumPy
+run in the virtual environment that `python3 -m bench.peers` makes.
+"""
+
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CROSSBOW = ROOT / "build/release/crossbow"
+PEERS_PYTHON = ROOT / "build/peers-venv/bin/python"
+
+
+def log(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn_if_busy():
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        log(f"Warning: the load is {load:.1f}; only an idle machine gives times to trust.")
+
+
+def listed(kind):
+    """An option's type: values of this kind, with commas between them."""
+    return lambda text: [kind(word) for word in text.split(",")]
+
+
+def table(header, rows):
+    """In Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"

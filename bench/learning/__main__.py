@@ -1,0 +1,152 @@
+"""How quickly Crossbow learns: time to accuracy beside PyTorch and JAX, and epochs to accuracy of
+many learners.
+
+The whole takes hours. Every finished training run is a line of the results, so the command may be
+stopped at any time; given again, it goes on where it was.
+"""
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+
+from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed
+from bench.learning import accuracy, efficiency, report, tasks
+from bench.learning.results import Results
+from bench.learning.runner import Runner
+
+EXAMPLES = """
+Examples:
+  nice -n 19 python3 -m bench.learning efficiency --mnist DIR             may share the machine
+  python3 -m bench.learning accuracy --mnist DIR --stages speed           on an idle machine
+  nice -n 19 python3 -m bench.learning accuracy --mnist DIR --stages tune may share it
+  python3 -m bench.learning accuracy --mnist DIR                          the rest, on an idle one
+  python3 -m bench.learning accuracy --cifar DIR --sides crossbow-1,pytorch
+  python3 -m bench.learning report --out build/learning/report.md         tables, plots beside them
+"""
+
+
+def add_command(commands, name, about, details=""):
+    parser = commands.add_parser(name, help=about, description=f"{about}. {details}")
+    parser.add_argument(
+        "--results",
+        type=pathlib.Path,
+        default=ROOT / "build/learning/results.jsonl",
+        metavar="FILE",
+        help="a JSON line per finished job (default build/learning/results.jsonl)",
+    )
+    return parser
+
+
+def add_training(commands, name, about, details):
+    parser = add_command(commands, name, about, details)
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--mnist", metavar="DIR", help="folder of MNIST's gzipped IDX files")
+    about = "folder of CIFAR-10 as images, train/CLASS/*, test/CLASS/*"
+    task.add_argument("--cifar", metavar="DIR", help=about)
+    add = parser.add_argument
+    add("--target", type=float, metavar="A", help="test accuracy (default 0.99, CIFAR-10: 0.78)")
+    add("--threads", type=int, metavar="N", help="CPUs that each side may use (default: all)")
+    return parser
+
+
+def add_efficiency(commands):
+    add = add_training(
+        *(commands, "efficiency", "Epochs to accuracy of k learners, by algorithm"),
+        "It does not matter how busy the machine is.",
+    ).add_argument
+    ks, names = efficiency.LEARNERS, efficiency.ALGORITHMS
+    add("--seeds", type=int, default=1, metavar="N", help="seeds 1 to N (default 1)")
+    add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8,16")
+    about = f"as --sync of crossbow train, or {efficiency.TIGHT} (default {','.join(names)})"
+    add("--algorithms", type=listed(str), default=names, metavar="NAME,NAME", help=about)
+
+
+def add_accuracy(commands):
+    add = add_training(
+        *(commands, "accuracy", "Time to accuracy beside PyTorch and JAX"),
+        "The stage tune counts epochs, so that it may share the machine; speed and final need it "
+        "idle. Each stage runs what it lacks of those before it.",
+    ).add_argument
+    stages, batches, sides = accuracy.STAGES, tasks.BATCHES, ", ".join(accuracy.CONTESTANTS)
+    about = "default speed,tune,final"
+    add("--stages", type=listed(str), default=stages, metavar="S,S", help=about)
+    about = f"of {sides} (default: all, CIFAR-10: all but jax)"
+    add("--sides", type=listed(str), metavar="S,S", help=about)
+    about = "only these ways to run a side that has several, such as eager"
+    add("--variants", type=listed(str), default=[], metavar="V,V", help=about)
+    add("--batches", type=listed(int), default=batches, metavar="N,N", help="default 16,64,256")
+    about = "of the final stage, 1 to N (default 5, CIFAR-10: 3)"
+    add("--seeds", type=int, metavar="N", help=about)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        prog="python3 -m bench.learning",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_efficiency(commands)
+    add_accuracy(commands)
+    page = add_command(commands, "report", "Markdown tables of all results, and plots")
+    about = "write there, with plots as FILE-*.svg (default: standard output, no plots)"
+    page.add_argument("--out", type=pathlib.Path, metavar="FILE.md", help=about)
+    args = parser.parse_args()
+    if args.command != "report":
+        check(args, parser.error)
+    return args
+
+
+def check(args, error):
+    args.task = "mnist" if args.mnist else "cifar"
+    args.data = args.mnist or args.cifar
+    if args.target is None:
+        args.target = tasks.TASKS[args.task].target
+    if not os.path.isdir(args.data):
+        error(f"--{args.task}: no folder {args.data}")
+    if not os.access(CROSSBOW, os.X_OK):
+        error(f"no program {CROSSBOW}: build the release preset")
+    allowed = sorted(os.sched_getaffinity(0))
+    if args.threads and not 1 <= args.threads <= len(allowed):
+        error(f"--threads {args.threads}: this process may use 1 to {len(allowed)} CPUs")
+    args.cpus = allowed[: args.threads]
+    if args.command == "accuracy":
+        check_accuracy(args, error)
+
+
+def check_accuracy(args, error):
+    sides = accuracy.sides_of(args.task)
+    args.seeds = args.seeds or tasks.TASKS[args.task].seeds
+    args.sides = args.sides or sides
+    variants = {v for name in sides for v in accuracy.CONTESTANTS[name].variants}
+    for kind, chosen, known in (
+        ("stage", args.stages, accuracy.STAGES),
+        ("side", args.sides, sides),
+        ("variant", args.variants, sorted(variants)),
+    ):
+        for name in set(chosen) - set(known):
+            error(f"--{args.task} has no {kind} {name}: choose from {', '.join(known)}")
+    if not PEERS_PYTHON.exists():
+        error(f"no {PEERS_PYTHON}: python3 -m bench.peers installs the peers")
+
+
+def main():
+    args = parse_arguments()
+    if args.command == "report":
+        return report.write(Results(args.results), args.out)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
+    os.sched_setaffinity(0, args.cpus)
+    runner = Runner(args, Results(args.results))
+    {"efficiency": efficiency, "accuracy": accuracy}[args.command].run(runner, args)
+    if runner.failures:
+        sys.exit(f"{runner.failures} jobs failed, as said above; given again, it tries only them")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,210 @@
+"""The results as Markdown tables, with plots beside them."""
+
+import math
+
+from bench import table
+from bench.learning import accuracy, efficiency, plots, tasks
+from bench.learning.results import best_accuracy, epochs_to_target, seconds_to_target
+
+FOOTNOTE = (
+    "Epochs are whole ones. `>n (a %)`: not within n epochs, in which a was the best accuracy. "
+    "Several values are seeds.\n"
+)
+
+
+def epochs_cell(records):
+    """Each seed's epochs, or how the run ended and the best accuracy it saw."""
+    words = []
+    for record in sorted(records, key=lambda r: r["job"]["seed"]):
+        if record["outcome"] == "reached":
+            words.append(str(epochs_to_target(record)))
+        elif record["outcome"] == "diverged":
+            words.append("diverged")
+        else:
+            words.append(f">{len(record['history'])} ({100 * best_accuracy(record):.2f} %)")
+    return ", ".join(words) or "–"
+
+
+def values(records, field):
+    return sorted({record["job"][field] for record in records})
+
+
+def chosen(records, **wanted):
+    """Those whose job has these fields; `name` is the contestant's, a tuple gives alternatives."""
+
+    def matches(record):
+        fields = {**record["job"], "name": accuracy.contestant_of(record["job"])}
+        return all(
+            fields[field] in value if isinstance(value, tuple) else fields[field] == value
+            for field, value in wanted.items()
+        )
+
+    return [record for record in records if matches(record)]
+
+
+def tuning_tables(records):
+    for batch in values(records, "batch"):
+        of_batch = chosen(records, batch=batch)
+        rates = values(of_batch, "rate")
+        names = [c.name for c in accuracy.CONTESTANTS.values() if chosen(of_batch, name=c.name)]
+        yield f"Batch {batch}:\n"
+        yield table(
+            ["", *(f"rate {rate:g}" for rate in rates)],
+            [
+                [name, *(epochs_cell(chosen(of_batch, name=name, rate=rate)) for rate in rates)]
+                for name in names
+            ],
+        )
+
+
+def speed_table(records):
+    batches = values(records, "batch")
+
+    def seconds(name, variant, batch):
+        found = chosen(records, name=name, variant=variant, batch=batch)
+        return f"{found[-1]['history'][-1]['seconds']:.1f}" if found else "–"
+
+    ways = sorted({(accuracy.contestant_of(r["job"]), r["job"]["variant"]) for r in records})
+    busiest = max(record["load"] for record in records)
+    return table(
+        ["", "way", *(f"batch {batch}" for batch in batches)],
+        [[*way, *(seconds(*way, batch) for batch in batches)] for way in ways],
+    ) + (f"\nThe load was up to {busiest:.1f} before a run.\n")
+
+
+def seconds_cell(seconds):
+    return "–" if math.isinf(seconds) else f"{seconds:.1f}"
+
+
+def final_table(records):
+    """Every side's choices; ratios are of medians, against the quickest peer."""
+    choices = accuracy.by_choice(records)
+    medians = {choice: accuracy.median_seconds(runs) for choice, runs in choices.items()}
+    peers = [medians[c] for c, runs in choices.items() if runs[0]["job"]["side"] != "crossbow"]
+    best = min(peers, default=math.inf)
+    rows = []
+    for (name, batch, rate), runs in choices.items():
+        runs = sorted(runs, key=lambda r: r["job"]["seed"])
+        median = medians[name, batch, rate]
+        comparable = math.isfinite(best) and math.isfinite(median)
+        rows.append(
+            [
+                *(name, runs[0]["job"]["variant"], batch, f"{rate:g}", epochs_cell(runs)),
+                ", ".join(seconds_cell(seconds_to_target(r)) for r in runs),
+                f"**{seconds_cell(median)}**",
+                f"{best / median:.2f}×" if comparable else "–",
+            ]
+        )
+    header = ["", "way", "batch", "rate", "epochs by seed", "seconds by seed", "median s"]
+    return table([*header, "as quick as the best peer"], rows)
+
+
+def accuracy_parts(records, task, target):
+    parts = [f"## {task}: time to {target:.1%}\n"]
+    final, speed, tune = (chosen(records, stage=stage) for stage in ("final", "speed", "tune"))
+    if final:
+        parts += [final_table(final)]
+    if speed:
+        parts += ["Seconds of training per epoch:\n", speed_table(speed)]
+    if tune:
+        parts += ["Epochs to the target by rate, seed 1:\n", *tuning_tables(tune)]
+    return parts
+
+
+def algorithms_table(records, rate_of):
+    """`rate_of(records of one k and algorithm)` picks the rate that the table shows."""
+    cells, learners = efficiency.at_rates(records, rate_of), values(records, "learners")
+
+    def cell(algorithm, k):
+        runs = cells.get((algorithm, k))
+        return f"{epochs_cell(runs)} at {runs[0]['job']['rate']:g}" if runs else "–"
+
+    return table(
+        ["", *(f"k = {k}" for k in learners)],
+        [
+            [algorithm, *(cell(algorithm, k) for k in learners)]
+            for algorithm in sorted({algorithm for algorithm, _ in cells})
+        ],
+    )
+
+
+def smallest_rate(records):
+    return min(r["job"]["rate"] for r in records)
+
+
+def settings_table(settings, efficiency_runs):
+    """Each changed factor beside the defaults at the same rate."""
+    rates = {record["job"]["learners"]: record["job"]["rate"] for record in settings}
+    columns = sorted(rates)
+    rows = {
+        "defaults": {
+            k: chosen(efficiency_runs, variant="", sync="sma", learners=k, rate=rates[k])
+            for k in columns
+        }
+    }
+    for record in settings:
+        job = record["job"]
+        name, value = job["options"][-2:]
+        if name == "--alpha":
+            value = f"{float(value) * job['learners']:g}/k"
+        rows.setdefault(f"`{name} {value}`", {}).setdefault(job["learners"], []).append(record)
+    return table(
+        ["", *(f"k = {k}, rate {rates[k]:g}" for k in columns)],
+        [[name, *(epochs_cell(row.get(k, [])) for k in columns)] for name, row in rows.items()],
+    )
+
+
+def efficiency_parts(records, task, target):
+    runs, settings = (chosen(records, stage=stage) for stage in ("efficiency", "settings"))
+    alone = chosen(runs, learners=1)
+    many = [r for r in runs if r["job"]["learners"] > 1]
+    about = f"epochs to {target:.1%} of k learners, batch {tasks.SMALLEST_BATCH} each"
+    parts = [f"## {task}: {about}\n"]
+    if alone:
+        rates = values(alone, "rate")
+        cells = [epochs_cell(chosen(alone, rate=rate)) for rate in rates]
+        parts += ["One learner:\n", table([f"rate {rate:g}" for rate in rates], [cells])]
+    if many:
+        parts += ["At the rate that suits one learner best:\n"]
+        parts += [algorithms_table(many, smallest_rate)]
+        parts += ["At the best of the rates tried with seed 1:\n"]
+        parts += [algorithms_table(many, efficiency.best_rate)]
+    if settings:
+        parts += ["`sma` with one setting changed:\n", settings_table(settings, runs)]
+    return parts
+
+
+def markdown(results):
+    """(the page, plots by name)"""
+    parts, pictures = ["# How quickly Crossbow learns\n"], {}
+    for task in tasks.TASKS.values():
+        of_task = chosen(results.lines.values(), task=task.name)
+        for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
+            title = f"{task.model} on {task.name}"
+            of_target = chosen(of_task, target=(target, None))  # speed has none
+            timed = chosen(of_target, stage=tuple(accuracy.STAGES))
+            counted = chosen(of_target, stage=("efficiency", "settings"))
+            if timed:
+                parts += accuracy_parts(timed, task.name, target)
+            if final := chosen(timed, stage="final"):
+                picture = plots.accuracy_over_time(title, target, final)
+                pictures[f"{task.name}-time"] = picture
+            if counted:
+                parts += efficiency_parts(counted, task.name, target)
+                if picture := plots.epochs_by_learners(title, target, counted):
+                    pictures[f"{task.name}-efficiency"] = picture
+    return "\n".join([*parts, FOOTNOTE]), pictures
+
+
+def write(results, out):
+    if not results.lines:
+        raise SystemExit(f"{results.path}: no results yet")
+    page, pictures = markdown(results)
+    if not out:
+        print(page)
+        return
+    for name, svg in pictures.items():
+        path = out.with_name(f"{out.stem}-{name}.svg")
+        path.write_text(svg, encoding="utf-8")
+        page += f"\n![{name}]({path.name})\n"
+    out.write_text(page, encoding="utf-8")

@@ -1,0 +1,75 @@
+"""The nets that all sides train, stated once, with the sizes that show that they are the same."""
+
+LEARNING_RATE = 1e-3  # of the measurements of speed
+MOMENTUM = 0.9
+WEIGHT_DECAY = 1e-4
+
+# (channels, height, width) or (features,), classes, trainable parameters.
+NETS = {
+    "lenet": ((1, 28, 28), 10, 1_111_946),
+    "resnet-20": ((3, 32, 32), 10, 274_394),
+    "resnet-32": ((3, 32, 32), 10, 468_826),
+    "mlp": ((300,), 2, 1_993_730),
+    "vgg-16": ((3, 32, 32), 100, 15_038_116),
+}
+VGG_BLOCKS = [(64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512)]
+
+
+def lenet():
+    for inputs, width in ((1, 32), (32, 64)):
+        yield from (("conv", inputs, width, 5, 1, 0, True), ("relu",), ("max_pool",))
+    yield from (("flatten",), ("dense", 1024, 1024), ("relu",), ("dropout", 0.4))
+    yield "dense", 1024, 10
+
+
+def resnet(depth):
+    inputs = 16
+    yield from (("conv", 3, inputs, 3, 1, 1, False), ("batch_norm", inputs), ("relu",))
+    for stage, width in enumerate((16, 32, 64)):
+        for block in range((depth - 2) // 6):
+            yield "block", inputs, width, 2 if stage > 0 and block == 0 else 1
+            inputs = width
+    yield from (("mean_pool",), ("flatten",), ("dense", 256, 10))
+
+
+def mlp():
+    for inputs in (300, *[512] * 7):
+        yield from (("dense", inputs, 512), ("sigmoid",))
+    yield "dense", 512, 2
+
+
+def vgg():
+    inputs, norm = 3, (1e-3, 0.01)
+    for number, block in enumerate(VGG_BLOCKS):
+        for unit, width in enumerate(block):
+            if unit > 0:
+                yield "dropout", 0.3 if number == 0 else 0.4
+            yield from (("conv", inputs, width, 3, 1, 1, True), ("relu",))
+            yield "batch_norm", width, *norm
+            inputs = width
+        yield ("max_pool",)
+    yield from (("flatten",), ("dropout", 0.5), ("dense", 512, 512), ("relu",))
+    yield from (("batch_norm", 512, *norm), ("dropout", 0.5), ("dense", 512, 100))
+
+
+def layers(model):
+    """(kind, arguments ...) of each layer in turn: conv(inputs, width, size, stride, padding, with
+    bias), dense(inputs, width), batch_norm(width, epsilon, share of the newest batch in the running
+    statistics), dropout(rate), block(inputs, width, stride), relu, sigmoid, flatten, max_pool of
+    2x2 with stride 2, mean_pool of 7x7 with stride 1.
+
+    A block is conv-BN-ReLU-conv-BN, added to its input or, where the width changes, to the input's
+    1x1 projection with BN; then ReLU."""
+    name, _, depth = model.partition("-")
+    return resnet(int(depth)) if name == "resnet" else {"lenet": lenet, "mlp": mlp, "vgg": vgg}[name]()
+
+
+def shape(model, channels_last):
+    """Of a sample."""
+    sizes = NETS[model][0]
+    return (*sizes[1:], sizes[0]) if channels_last and len(sizes) == 3 else sizes
+
+
+def check_parameters(model, count):
+    if count != NETS[model][2]:
+        raise SystemExit(f"{model} has {count} parameters here but must have {NETS[model][2]}")

@@ -1,0 +1,101 @@
+"""A peer's process, whose training step is measured.
+
+It builds one net, warms it up, writes one JSON line and then waits: for each line with a number of
+seconds on its standard input it trains for that long and answers with one JSON line. So all sides
+stay warm while they are measured in turn.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import sys
+import time
+
+from bench import nets
+
+BATCHES_IN_MEMORY = 8
+MATMUL_SIZE = 2048  # of the square f32 product that tells machines apart
+
+# Ways to run a peer that its users would try.
+VARIANTS = {
+    "pytorch": [
+        *("eager nhwc fused", "eager nhwc foreach", "eager nchw fused"),
+        *("compile nhwc fused", "compile nchw fused"),
+    ],
+    "tensorflow": ["function", "function inter 1", "function xla"],
+    "jax": ["jit nhwc", "jit nchw"],
+}
+MODULES = {
+    "pytorch": "bench.peers.torch_peer",
+    "tensorflow": "bench.peers.tensorflow_peer",
+    "jax": "bench.peers.jax_peer",
+}
+
+
+def variants(peer, model, quick):
+    """Those that make a difference for the model. Quick leaves out PyTorch's compiled ones, which
+    take a minute each to prepare."""
+    has_layout = len(nets.NETS[model][0]) == 3
+    return [
+        variant
+        for variant in VARIANTS[peer]
+        if (has_layout or "nchw" not in variant) and not (quick and "compile" in variant)
+    ]
+
+
+def parse_arguments(variants):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True, choices=[*nets.NETS, "matmul"])
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--variant", required=True, choices=variants)
+    parser.add_argument("--precision", required=True, choices=["f32", "bf16"])
+    args = parser.parse_args()
+    args.threads = len(os.sched_getaffinity(0))
+    return args
+
+
+class Trainer:
+    """Runs `step(i)` on batch i; `wait()` returns the last loss once all steps are done."""
+
+    def __init__(self, batch, step, wait):
+        self.batch, self.step, self.wait = batch, step, wait
+        self.batches = itertools.cycle(range(BATCHES_IN_MEMORY))
+        self.steps_at_once = 1
+
+    def train(self, seconds):
+        """Images per second. Waits about twice a second only, as peers that work asynchronously run
+        ahead."""
+        steps, start, elapsed = 0, time.perf_counter(), 0.0
+        while elapsed < seconds:
+            for _ in range(self.steps_at_once):
+                self.step(next(self.batches))
+            loss = self.wait()
+            steps += self.steps_at_once
+            elapsed = time.perf_counter() - start
+            self.steps_at_once = max(1, int(0.5 * steps / elapsed))
+        if not math.isfinite(loss):
+            raise SystemExit(f"the loss is {loss}: a diverged net may run at another speed")
+        return steps * self.batch / elapsed
+
+
+def serve(peer, prepare, prepare_matmul):
+    """`prepare(args)` and `prepare_matmul(args)` return (step, wait); see Trainer."""
+    args = parse_arguments(VARIANTS[peer])
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a framework prints must not mix with the answers
+
+    def answer(name, value):
+        answers.write(json.dumps({name: value}) + "\n")
+
+    start = time.perf_counter()
+    step, wait = (prepare_matmul if args.model == "matmul" else prepare)(args)
+    for batch in range(BATCHES_IN_MEMORY):
+        step(batch)
+        wait()
+    trainer = Trainer(args.batch, step, wait)
+    trainer.train(1.0)
+    answer("prepare_seconds", round(time.perf_counter() - start, 1))
+    for line in sys.stdin:
+        answer("images_per_second", trainer.train(float(line)))
