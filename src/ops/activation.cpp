@@ -35,6 +35,9 @@ std::vector<Case> cases() {
   };
   return {{"images", of({2, 5, 4, 3}, 2)},
           {"rows", of({3, 17}, 4)},
+          {"1x1 images", of({2, 5, 1, 1}, 2)},
+          {"one channel", of({1, 1, 4, 1}, 2)},
+          {"rows of one", of({9, 1}, 2)},
           {"saturated", of({4, 64}, 30)},
           {"many", of({4, 32, 16, 16}, 2), /*small=*/false}};
 }

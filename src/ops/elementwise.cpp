@@ -65,6 +65,10 @@ std::vector<Case> add_cases() {
           {"images with relu", of({2, 17, 3, 3}, true)},
           {"rows", of({3, 17}, false)},
           {"rows with relu", of({4, 16}, true)},
+          {"1x1 images", of({2, 17, 1, 1}, false)},
+          {"1x1 images of 16 channels with relu", of({1, 16, 1, 1}, true)},
+          {"one channel", of({2, 1, 3, 1}, true)},
+          {"one value", of({1, 1}, false)},
           {"a tensor and itself", twice},
           {"many with relu", of({4, 32, 16, 16}, true), /*small=*/false}};
 }
@@ -83,6 +87,9 @@ std::vector<Case> multiply_cases() {
   return {{"images", of({2, 5, 4, 3})},
           {"images of 16 channels", of({2, 16, 3, 3})},
           {"rows", of({3, 17})},
+          {"1x1 images", of({2, 17, 1, 1})},
+          {"one channel", of({2, 1, 1, 5})},
+          {"one value", of({1, 1})},
           {"square", square},
           {"many", of({4, 32, 16, 16}), /*small=*/false}};
 }

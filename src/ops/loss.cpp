@@ -105,6 +105,8 @@ std::vector<Case> cross_entropy_cases() {
   return {{"10 classes", of({4, 10}, 2, 0)},
           {"17 classes, smoothed", of({5, 17}, 2, 0.1f)},
           {"2 classes, batch 1", of({1, 2}, 1, 0)},
+          {"1 class", of({3, 1}, 1, 0)},
+          {"1 class, batch 1, smoothed", of({1, 1}, 1, 0.1f)},
           {"large logits", of({4, 10}, 60, 0)},
           {"1000 classes, smoothed", of({16, 1000}, 4, 0.2f), /*small=*/false}};
 }
@@ -118,6 +120,7 @@ std::vector<Case> sigmoid_cases() {
   };
   return {{"10 labels", of({4, 10}, 2)},
           {"1 label", of({5, 1}, 2)},
+          {"1 label, batch 1", of({1, 1}, 2)},
           {"large logits", of({3, 17}, 90)},
           {"1000 labels", of({16, 1000}, 4), /*small=*/false}};
 }
@@ -132,6 +135,8 @@ std::vector<Case> squared_error_cases() {
   return {{"rows", of({4, 7})},
           {"images", of({2, 3, 4, 5})},
           {"images of 16 channels", of({2, 16, 3, 3})},
+          {"1x1 images", of({2, 17, 1, 1})},
+          {"one value", of({1, 1})},
           {"many rows", of({16, 1000}), /*small=*/false}};
 }
 
@@ -145,6 +150,7 @@ std::vector<Case> accuracy_cases() {
   return {{"top 1", of({32, 4}, 1)},
           {"top 5", of({16, 20}, 5)},
           {"top 1 of 1", of({3, 1}, 1)},
+          {"batch 1", of({1, 4}, 1)},
           {"all", of({4, 6}, 6)}};
 }
 

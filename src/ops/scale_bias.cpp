@@ -62,6 +62,13 @@ std::vector<Case> cases() {
           {"images, scale only", of({2, 9, 3, 3}, true, false)},
           {"rows", of({6, 10}, true, true)},
           {"rows, bias only", of({6, 16}, false, true)},
+          {"1x1 images", of({3, 5, 1, 1}, true, true)},
+          {"one channel", of({2, 1, 4, 3}, true, true)},
+          {"one channel of one 1x1 image, bias only", of({1, 1, 1, 1}, false, true)},
+          {"1x4 images of 17 channels", of({2, 17, 1, 4}, true, true)},
+          {"4x1 images, scale only", of({1, 16, 4, 1}, true, false)},
+          {"rows of one", of({3, 1}, true, true)},
+          {"one row", of({1, 7}, true, true)},
           {"many", of({4, 32, 16, 16}, true, true), /*small=*/false}};
 }
 

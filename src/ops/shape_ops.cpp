@@ -95,6 +95,11 @@ std::vector<Case> reshape_cases() {
   return {{"images to rows", of({2, 3, 4, 5}, {60})},
           {"images of 16 channels to rows", of({2, 16, 3, 3}, {144})},
           {"rows to images", of({3, 32}, {2, 4, 4})},
+          {"1x1 images to rows", of({2, 5, 1, 1}, {5})},
+          {"rows to 1x1 images", of({2, 16}, {16, 1, 1})},
+          {"images of one channel to rows", of({1, 1, 3, 4}, {12})},
+          {"1x1 images to images", of({2, 12, 1, 1}, {1, 3, 4})},
+          {"one value", of({1, 1}, {1, 1, 1})},
           {"images to images", of({2, 4, 3, 6}, {8, 3, 3})}};
 }
 
@@ -114,6 +119,11 @@ std::vector<Case> concat_cases() {
           {"three of images", of({{2, 4, 3, 3}, {2, 17, 3, 3}, {2, 1, 3, 3}})},
           {"16 and 16 channels", of({{2, 16, 3, 3}, {2, 16, 3, 3}})},
           {"rows", of({{3, 7}, {3, 10}})},
+          {"1x1 images", of({{2, 3, 1, 1}, {2, 5, 1, 1}})},
+          {"1x1 images of 16 channels", of({{2, 16, 1, 1}, {2, 32, 1, 1}})},
+          {"one channel each", of({{1, 1, 2, 3}, {1, 1, 2, 3}})},
+          {"1x3 images, 17 and 1 channels", of({{2, 17, 1, 3}, {2, 1, 1, 3}})},
+          {"rows of one", of({{1, 1}, {1, 1}})},
           {"one part", of({{3, 7}})},
           {"a tensor and itself", twice},
           {"32 and 64 channels", of({{4, 32, 8, 8}, {4, 64, 8, 8}}), /*small=*/false}};

@@ -34,6 +34,8 @@ std::vector<Case> cases() {
   return {{"10 classes", of({4, 10}, 2)},
           {"17 classes", of({3, 17}, 1)},
           {"one class", of({3, 1}, 1)},
+          {"one row", of({1, 5}, 1)},
+          {"one row of one class", of({1, 1}, 1)},
           {"large values", of({4, 8}, 50)},
           {"1000 classes", of({16, 1000}, 4), /*small=*/false}};
 }

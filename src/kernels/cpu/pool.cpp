@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/prepare.h"
 
 namespace crossbow {
 namespace {
@@ -29,23 +29,25 @@ struct Geometry {
   }
 };
 
-/// The offered activation layout, at the precision that the kernel computes in.
-Layout activation(const PrepareContext& c, size_t input) {
-  return c.offered_or_plain(input).with_dtype(c.precision);
+/// The offered layout of x or dy, at the precision that the kernel computes in.
+Layout activation(const PrepareContext& c) {
+  return channelwise_layout(c, 0).with_dtype(c.precision);
 }
 
 PreparedKernel prepare_max_pool(const PrepareContext& c) {
   const Geometry g(c.node.attrs<PoolAttributes>(), c.input_type(0).shape, c.node.outputs[0].shape);
-  const Layout x = activation(c, 0);
+  const Layout x = activation(c);
+  // Left to itself the library takes y's order of dimensions from x's strides, and those of
+  // dimensions of size 1 are arbitrary.
+  const Layout y = arranged_like(x, c.node.outputs[0].shape, c.precision);
   const auto desc = onednn::pool_forward(dnnl::algorithm::pooling_max, onednn::desc_of(x),
-                                         onednn::desc_any(c.node.outputs[0].shape, c.precision),
-                                         g.window, g.kernel);
+                                         onednn::desc_of(y), g.window, g.kernel);
   return onednn::run_by<dnnl::pooling_forward>(
       desc,
       {onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
        onednn::output(0, DNNL_ARG_DST, desc.dst_desc()),
        onednn::output(1, DNNL_ARG_WORKSPACE, desc.workspace_desc())},
-      {{x}, {onednn::layout_of(desc.dst_desc()), onednn::layout_of(desc.workspace_desc())}});
+      {{x}, {y, onednn::layout_of(desc.workspace_desc())}});
 }
 
 PreparedKernel prepare_max_pool_grad(const PrepareContext& c) {
@@ -73,14 +75,18 @@ struct Taps {
     int64_t source;
     float factor;
   };
-  std::vector<std::vector<Tap>> of_target;
+  struct Target {
+    std::vector<Tap> taps;
+    float divisor = 0;  // 1/factor, if all taps have the same; else 0
+  };
+  std::vector<Target> targets;
   int64_t sources;
 };
 
 Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradient) {
   const int64_t h = x[2], w = x[3];
   Taps taps;
-  taps.of_target.resize(gradient ? h * w : y[2] * y[3]);
+  taps.targets.resize(gradient ? h * w : y[2] * y[3]);
   taps.sources = gradient ? y[2] * y[3] : h * w;
   for (int64_t oy = 0; oy < y[2]; ++oy) {
     for (int64_t ox = 0; ox < y[3]; ++ox) {
@@ -91,11 +97,13 @@ Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradi
       const int64_t x0 = std::max<int64_t>(left, 0), x1 = std::min(right, w);
       const int64_t count =
           a.count_include_pad ? (bottom - top) * (right - left) : (y1 - y0) * (x1 - x0);
-      const float factor = 1.0f / static_cast<float>(count);
+      const auto divisor = static_cast<float>(count);
       for (int64_t iy = y0; iy < y1; ++iy) {
         for (int64_t ix = x0; ix < x1; ++ix) {
           const int64_t out = oy * y[3] + ox, in = iy * w + ix;
-          taps.of_target[gradient ? in : out].push_back({gradient ? out : in, factor});
+          Taps::Target& target = taps.targets[gradient ? in : out];
+          target.divisor = target.taps.empty() || target.divisor == divisor ? divisor : 0;
+          target.taps.push_back({gradient ? out : in, 1 / divisor});
         }
       }
     }
@@ -106,31 +114,43 @@ Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradi
 constexpr int64_t kLanes = 16;
 
 /// One target's sums over `lanes` neighbouring channels, in f32 whatever the element type. A
-/// constant `lanes` makes vector code of it.
-template <typename T>
-inline void weighted_sum(const std::vector<Taps::Tap>& taps, const T* source, T* target,
-                         int64_t stride, int64_t lanes) {
-  float sums[kLanes] = {};
-  for (const Taps::Tap& tap : taps) {
-    const T* from = source + tap.source * stride;
-    for (int64_t c = 0; c < lanes; ++c) sums[c] += tap.factor * from[c];
+/// constant `lanes` makes vector code of it. Each few taps have a sum of their own, lest the
+/// rounding of a large window be that of as long a chain.
+template <bool kWeighted, typename T, typename Lanes>
+inline void sum_taps(const Taps::Target& of, const T* source, T* target, int64_t stride,
+                     Lanes lanes) {
+  constexpr size_t kFew = 16;
+  float total[kLanes] = {};
+  for (size_t begin = 0; begin < of.taps.size(); begin += kFew) {
+    const size_t end = std::min(of.taps.size(), begin + kFew);
+    float sums[kLanes] = {};
+    for (size_t t = begin; t < end; ++t) {
+      const T* from = source + of.taps[t].source * stride;
+      for (int64_t c = 0; c < lanes; ++c) {
+        sums[c] += kWeighted ? of.taps[t].factor * from[c] : static_cast<float>(from[c]);
+      }
+    }
+    for (int64_t c = 0; c < lanes; ++c) total[c] += sums[c];
   }
-  for (int64_t c = 0; c < lanes; ++c) target[c] = sums[c];
+  for (int64_t c = 0; c < lanes; ++c) target[c] = kWeighted ? total[c] : total[c] / of.divisor;
 }
 
 template <typename T>
 void weighted_sums(const Taps& taps, const T* source, T* target, int64_t image, int64_t stride) {
-  const auto targets = static_cast<int64_t>(taps.of_target.size());
   source += image * taps.sources * stride;
-  target += image * targets * stride;
-  for (int64_t t = 0; t < targets; ++t) {
+  target += image * static_cast<int64_t>(taps.targets.size()) * stride;
+  for (const Taps::Target& of : taps.targets) {
+    const auto sum = [&](int64_t c, auto lanes) {
+      if (of.divisor > 0) {
+        sum_taps<false>(of, source + c, target + c, stride, lanes);
+      } else {
+        sum_taps<true>(of, source + c, target + c, stride, lanes);
+      }
+    };
     int64_t c = 0;
-    for (; c + kLanes <= stride; c += kLanes) {
-      weighted_sum(taps.of_target[t], source + c, target + t * stride + c, stride, kLanes);
-    }
-    if (c < stride) {
-      weighted_sum(taps.of_target[t], source + c, target + t * stride + c, stride, stride - c);
-    }
+    for (; c + kLanes <= stride; c += kLanes) sum(c, std::integral_constant<int64_t, kLanes>());
+    if (c < stride) sum(c, stride - c);
+    target += stride;
   }
 }
 
@@ -146,14 +166,15 @@ Call bind_weighted_sums(const Taps& taps, const ChannelView& view, int threads, 
 /// The result keeps the layout of its source: the offered one, or blocks of channels where that is
 /// row-major, as behind a dense layer's gradient.
 PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a, bool gradient) {
-  Layout from = activation(c, 0);
+  Layout from = activation(c);
   if (from.is_plain() && from.shape[1] % kLanes == 0) {
     from = Layout::channel_blocked(from.shape, from.dtype, kLanes);
   }
   const Shape& result = c.node.outputs[0].shape;
   const Layout to = arranged_like(from, result, c.precision);
-  // Seen from x: y may have a single position, where channels seem to lie side by side.
-  const ChannelView view = channel_view(gradient ? to : from);
+  // Of the larger one: where there is a single position, channels seem to lie side by side.
+  const bool grows = from.shape.elements() < result.elements();
+  const ChannelView view = channel_view(grows ? to : from);
   const Taps taps =
       gradient ? taps_of(a, result, from.shape, true) : taps_of(a, from.shape, result, false);
   PreparedKernel kernel{{from}, {to}};
