@@ -3,7 +3,26 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/error.h"
+
 namespace crossbow {
+namespace {
+
+/// Programs that update leave no whole gradient for anything else to be done with it.
+void expect_no_use_of_whole_gradient(const LearnerPlan& plan) {
+  const char* use = plan.sgd.clip_norm > 0  ? "a clip norm"
+                    : plan.batch.splits > 1 ? "a batch in parts"
+                    : plan.shared_weights   ? "shared weights"
+                                            : nullptr;
+  if (use) {
+    fail(
+        "{} needs the whole gradient before the update: compile the model without "
+        "CompileOptions::update",
+        use);
+  }
+}
+
+}  // namespace
 
 std::vector<int64_t> BatchShape::program_rows() const {
   std::vector<int64_t> all{part_rows()};
@@ -20,6 +39,7 @@ Learner::Learner(CompiledModel& model, const LearnerPlan& plan,
       elements_(model.parameters()->parameter_elements),
       programs_update_(model.options().update),
       program_rows_(plan.batch.program_rows()) {
+  if (programs_update_) expect_no_use_of_whole_gradient(plan);
   const ParameterLayout& layout = *model.parameters();
   const size_t bytes = static_cast<size_t>(elements_) * size_of(layout.dtype);
   const bool pulled = plan.central[0] != nullptr, shared = plan.shared_weights != nullptr;

@@ -49,7 +49,9 @@ class Learner {
   };
 
   /// `model` must have been asked for the training programs before the arenas were made. Null for
-  /// workers that never run this learner.
+  /// workers that never run this learner. Throws Error if the programs update
+  /// (CompileOptions::update) and the plan needs the whole gradient first: for a clip norm, a batch
+  /// in parts or shared weights.
   Learner(CompiledModel& model, const LearnerPlan& plan, std::span<const Buffer* const> arenas);
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
