@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ class GraphRun {
   explicit GraphRun(const Graph& graph, const CompileOptions& options = reference(),
                     Values values = Values::f32, uint64_t seed = 1)
       : graph_(graph),
+        device_(options.device),
         program_(Program::compile(graph, options)),
         replica_(*program_->parameters()),
         arena_(program_->arena_bytes()),
@@ -75,6 +77,15 @@ class GraphRun {
   void run_timed(std::span<double> seconds) {
     omp_set_num_threads(program_->threads());
     execution_.run_timed(step_, seconds);
+  }
+  /// The optimiser's step on the gradient that the last run left.
+  void update() {
+    const Replica& r = replica_;
+    vector_math(device_, program_->parameters()->dtype)
+        .sgd_step(step_.sgd,
+                  {r.parameters.data(), r.gradients.data(), r.momentum.data(), nullptr,
+                   r.parameters.data()},
+                  program_->parameters()->parameter_elements);
   }
   std::vector<double> values(const std::string& name) const { return execution_.values(name); }
   double scalar(const std::string& name) const { return execution_.scalar(name); }
@@ -185,6 +196,7 @@ class GraphRun {
   }
 
   const Graph graph_;
+  const std::string device_;
   std::shared_ptr<const Program> program_;
   Replica replica_;
   Buffer arena_;
@@ -193,6 +205,10 @@ class GraphRun {
   std::array<std::vector<int32_t>, 2> labels_;
   Step step_;
 };
+
+inline bool same_bytes(const Buffer& a, const Buffer& b) {
+  return a.size() == b.size() && (a.size() == 0 || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
 
 /// |actual − expected| / |expected| in the Euclidean norm; absolute where `expected` is zero.
 inline double relative_error(std::span<const double> actual, std::span<const double> expected) {
