@@ -63,6 +63,7 @@ int run(const Flags& flags) {
   const TrainOptions options =
       with_recipe(flags.options.apply(same), find_model(same.model).recipe);
   validate(options);
+  if (const auto note = precision_note(options)) fmt::print(stderr, "note: {}\n", *note);
   const Arrangement arrangement = candidates(options).front();
   omp_set_num_threads(arrangement.threads);
 

@@ -128,6 +128,7 @@ int run(const Flags& flags) {
     fmt::print("{}", to_dot(shown));
     return 0;
   }
+  if (const auto note = precision_note(options)) fmt::print(stderr, "note: {}\n", *note);
   const Arrangement arrangement = candidates(options).front();
   CompiledModel model(forward, compile_options(options, arrangement, nullptr));
   const Memory memory = memory_of(model, options, arrangement);

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "graph/source.h"
+#include "kernels/precision.h"
 #include "plan/memory_plan.h"
 #include "plan/program.h"
 
@@ -14,7 +15,10 @@ namespace crossbow {
 class Compiler {
  public:
   Compiler(const Graph& graph, const CompileOptions& options)
-      : graph_(graph), options_(options), program_(std::make_shared<Program>()) {}
+      : graph_(graph),
+        options_(options),
+        precision_(computed_precision(options.device, options.precision)),
+        program_(std::make_shared<Program>()) {}
 
   std::shared_ptr<const Program> run() {
     find_gradients();
@@ -41,7 +45,7 @@ class Compiler {
     int storage = -1;
   };
 
-  DType master_dtype() const { return options_.precision == DType::f64 ? DType::f64 : DType::f32; }
+  DType master_dtype() const { return precision_ == DType::f64 ? DType::f64 : DType::f32; }
   static bool is_parameter(const Node& n) { return n.op->name == "parameter"; }
   static bool is_source(const Node& n) { return is_parameter(n) || n.op->name == "state"; }
 
@@ -88,8 +92,8 @@ class Compiler {
           required[i] = options_.parameters->find(it->second[0])->layout;
         }
       }
-      prepared_[id] = prepare({graph_, node, offered, required, options_.precision,
-                               options_.threads, options_.chooser});
+      prepared_[id] = prepare(
+          {graph_, node, offered, required, precision_, options_.threads, options_.chooser});
     }
   }
 
@@ -362,6 +366,7 @@ class Compiler {
 
   const Graph& graph_;
   const CompileOptions& options_;
+  const DType precision_;
   std::shared_ptr<Program> program_;
   std::vector<PreparedKernel> prepared_;                 // by node
   std::map<Value, std::vector<std::string>> gradients_;  // parameters whose gradient it is

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/machine.h"
+#include "kernels/precision.h"
 
 namespace crossbow {
 
@@ -59,12 +60,23 @@ ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangeme
   return plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
 }
 
+static DType precision_of(const TrainOptions& options) {
+  return options.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+std::optional<std::string> precision_note(const TrainOptions& options) {
+  const DType asked = precision_of(options);
+  if (computed_precision(device_list(options.device).kind, asked) == asked) return {};
+  return "--precision bf16: this processor has no instructions for it (AVX-512), so all is "
+         "computed in f32";
+}
+
 CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
                                AlgorithmChooser* chooser) {
   const auto sync = sync_of(options, arrangement);
   CompileOptions compile;
   compile.device = device_list(options.device).kind;
-  compile.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
+  compile.precision = precision_of(options);
   compile.threads = arrangement.threads;
   compile.update =
       !options.clip_norm && options.splits == 1 && !(sync && sync->traits().averages_gradients);

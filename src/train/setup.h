@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "data/pipeline.h"
 #include "learner/arrangement.h"
@@ -32,6 +34,9 @@ ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangeme
 
 CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
                                AlgorithmChooser* chooser);
+
+/// What a user who asked for a precision should know of it: a sentence, or nothing.
+std::optional<std::string> precision_note(const TrainOptions& options);
 
 EngineOptions engine_options(const TrainOptions& options, const Arrangement& arrangement,
                              const BatchShape& batch);

@@ -3,13 +3,20 @@
 #include "core/error.h"
 #include "train/config.h"
 #include "train/recipe.h"
+#include "train/setup.h"
 #include "train/trainer.h"
 
 namespace crossbow {
 namespace {
 
-TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Observer& observer) {
+/// Refuses what cannot be run, and says what will be done otherwise than asked.
+void check(const TrainOptions& options, Observer& observer) {
   validate(options);
+  if (const auto note = precision_note(options)) observer.note(*note);
+}
+
+TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Observer& observer) {
+  check(options, observer);
   if (!options.out) return Trainer(graph, options, nullptr, nullptr, observer).run();
   RunFolder folder = RunFolder::begin(*options.out);
   return Trainer(graph, options, &folder, nullptr, observer).run();
@@ -33,7 +40,7 @@ class Interrupted {
     }
     options.out = options.resume = folder;
     check_resumable(from_->options, options);
-    validate(options);
+    check(options, observer_);
     Trainer trainer(graph, options, &folder_, &*from_, observer_);
     from_.reset();  // the trainer has its own copy of the state
     return trainer.run();
