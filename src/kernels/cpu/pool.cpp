@@ -113,26 +113,36 @@ Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradi
 
 constexpr int64_t kLanes = 16;
 
+constexpr size_t kFewTaps = 16;
+
 /// One target's sums over `lanes` neighbouring channels, in f32 whatever the element type. A
-/// constant `lanes` makes vector code of it. Each few taps have a sum of their own, lest the
-/// rounding of a large window be that of as long a chain.
-template <bool kWeighted, typename T, typename Lanes>
-inline void sum_taps(const Taps::Target& of, const T* source, T* target, int64_t stride,
-                     Lanes lanes) {
-  constexpr size_t kFew = 16;
+/// constant `lanes` makes vector code of it.
+template <typename T, typename Lanes>
+inline void weighted_sum(const Taps::Target& of, const T* source, T* target, int64_t stride,
+                         Lanes lanes) {
+  float sums[kLanes] = {};
+  for (const Taps::Tap& tap : of.taps) {
+    const T* from = source + tap.source * stride;
+    for (int64_t c = 0; c < lanes; ++c) sums[c] += tap.factor * from[c];
+  }
+  for (int64_t c = 0; c < lanes; ++c) target[c] = sums[c];
+}
+
+/// As weighted_sum, of many taps with one divisor. Each few taps have a sum of their own, lest the
+/// rounding be that of as long a chain.
+template <typename T, typename Lanes>
+inline void mean(const Taps::Target& of, const T* source, T* target, int64_t stride, Lanes lanes) {
   float total[kLanes] = {};
-  for (size_t begin = 0; begin < of.taps.size(); begin += kFew) {
-    const size_t end = std::min(of.taps.size(), begin + kFew);
+  for (size_t begin = 0; begin < of.taps.size(); begin += kFewTaps) {
+    const size_t end = std::min(of.taps.size(), begin + kFewTaps);
     float sums[kLanes] = {};
     for (size_t t = begin; t < end; ++t) {
       const T* from = source + of.taps[t].source * stride;
-      for (int64_t c = 0; c < lanes; ++c) {
-        sums[c] += kWeighted ? of.taps[t].factor * from[c] : static_cast<float>(from[c]);
-      }
+      for (int64_t c = 0; c < lanes; ++c) sums[c] += from[c];
     }
     for (int64_t c = 0; c < lanes; ++c) total[c] += sums[c];
   }
-  for (int64_t c = 0; c < lanes; ++c) target[c] = kWeighted ? total[c] : total[c] / of.divisor;
+  for (int64_t c = 0; c < lanes; ++c) target[c] = total[c] / of.divisor;
 }
 
 template <typename T>
@@ -140,11 +150,12 @@ void weighted_sums(const Taps& taps, const T* source, T* target, int64_t image, 
   source += image * taps.sources * stride;
   target += image * static_cast<int64_t>(taps.targets.size()) * stride;
   for (const Taps::Target& of : taps.targets) {
+    const bool large = of.divisor > 0 && of.taps.size() > kFewTaps;
     const auto sum = [&](int64_t c, auto lanes) {
-      if (of.divisor > 0) {
-        sum_taps<false>(of, source + c, target + c, stride, lanes);
+      if (large) {
+        mean(of, source + c, target + c, stride, lanes);
       } else {
-        sum_taps<true>(of, source + c, target + c, stride, lanes);
+        weighted_sum(of, source + c, target + c, stride, lanes);
       }
     };
     int64_t c = 0;
