@@ -28,6 +28,7 @@ Examples:
   crossbow train                                   LeNet on the built-in digits
   crossbow train --model resnet-20 --data imagefolder:cifar10 --epochs 5
   crossbow train --data mnist:DIR --target-accuracy 0.99 --out runs/mnist
+  crossbow train --epochs 50 --patience 5 --keep-best
   crossbow train --resume runs/mnist --epochs 20   go on with a run
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 )";
@@ -62,6 +63,10 @@ std::string new_run_folder(const TrainOptions& options) {
   fail("cannot make a folder in ./runs ({}): choose another with --out", error.message());
 }
 
+std::string best_checkpoint(const TrainResult& r) {
+  return (fs::path(*r.options.out) / "checkpoint.best").string();
+}
+
 Json to_json(const TrainResult& r) {
   const TrainOptions& o = r.options;
   Json j;
@@ -89,6 +94,9 @@ Json to_json(const TrainResult& r) {
   j["history"] = crossbow::to_json(r.history);
   j["out"] = *o.out;
   j["interrupted"] = r.interrupted;
+  j["stopped_early"] = r.stopped_early;
+  j["best_epoch_kept"] = r.best_epoch_kept ? Json(*r.best_epoch_kept) : Json(nullptr);
+  j["best_checkpoint"] = r.best_epoch_kept ? Json(best_checkpoint(r)) : Json(nullptr);
   return j;
 }
 
@@ -98,6 +106,13 @@ void print_accuracy(std::FILE* out, const TrainResult& r) {
              percent(*r.final_test_accuracy),
              count(static_cast<int64_t>(r.history.size()), "epoch"), percent(*r.best_test_accuracy),
              *r.final_test_loss);
+  if (r.best_epoch_kept) {
+    fmt::print(out, "  best      epoch {}, kept as {}\n", *r.best_epoch_kept, best_checkpoint(r));
+  }
+  if (r.stopped_early) {
+    fmt::print(out, "  stopped   after {} without a better test accuracy (--patience)\n",
+               count(evaluations_since_best(r.history), "evaluation"));
+  }
   if (!r.options.target_accuracy) return;
   if (r.epochs_to_target) {
     fmt::print(out, "  target    {} reached after {} and {:.1f} s of training\n",

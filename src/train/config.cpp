@@ -63,6 +63,8 @@ const std::array kTable = {
     OptionEntry{"target-accuracy", "A", "stop at this test accuracy, a fraction",
                 &O::target_accuracy, kMayChange},
     OptionEntry{"eval-every", "N", "epochs between evaluations", &O::eval_every, kMayChange},
+    OptionEntry{"patience", "N", "stop after so many evaluations without a better test accuracy",
+                &O::patience, kMayChange},
     OptionEntry{"optimizer", "sgd", "stochastic gradient descent", &O::optimizer},
     OptionEntry{"lr", "R", "learning rate", &O::lr},
     OptionEntry{"lr-schedule", "NAME", "fixed, step, multistep or cosine", &O::lr_schedule},
@@ -76,6 +78,8 @@ const std::array kTable = {
     OptionEntry{"weight-decay", "W", "added to the gradient, times the weights", &O::weight_decay},
     OptionEntry{"clip-norm", "C", "largest norm of the whole gradient", &O::clip_norm},
     OptionEntry{"out", "DIR", "folder for the run's files", &O::out, kMayChange},
+    OptionEntry{"keep-best", "", "keep the state with the best test accuracy as checkpoint.best",
+                &O::keep_best, kMayChange},
     OptionEntry{"log-every", "N", "steps between lines of metrics.jsonl", &O::log_every,
                 kMayChange},
 };

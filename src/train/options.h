@@ -45,6 +45,8 @@ struct TrainOptions {
   std::optional<int64_t> epochs;
   std::optional<double> target_accuracy;  // stop when the test accuracy reaches it; auto: never
   int64_t eval_every = 1;                 // epochs between evaluations; the last one always is
+  /// Stop when so many evaluations in a row brought no better test accuracy; auto: never.
+  std::optional<int64_t> patience;
 
   // How.
   std::string optimizer = "sgd";
@@ -61,11 +63,12 @@ struct TrainOptions {
   // Where to, and how much to tell.
   std::optional<std::string>
       out;                  // the run's folder; auto: `crossbow train` makes one, train() none
+  bool keep_best = false;   // keep the state with the best test accuracy as `checkpoint.best`
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
-  /// `target_accuracy`, `eval_every`, `log_every`, `retune` and `out`. Not part of a configuration
-  /// file.
+  /// `target_accuracy`, `eval_every`, `patience`, `keep_best`, `log_every`, `retune` and `out`. Not
+  /// part of a configuration file.
   std::optional<std::string> resume;
 };
 

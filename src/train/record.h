@@ -19,6 +19,11 @@ struct EpochRecord {
   int64_t learners = 1;  // of each device, at the epoch's end
 };
 
+/// The evaluated epoch with the best test accuracy, the earliest of equals; null if there is none.
+const EpochRecord* best_of(const std::vector<EpochRecord>& history);
+/// How many evaluations have followed that one.
+int64_t evaluations_since_best(const std::vector<EpochRecord>& history);
+
 /// From a place between two steps on, so many learners train on each device.
 struct LearnerChange {
   int64_t epoch = 0, batch = 0;  // to do next, from 0

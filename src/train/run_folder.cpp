@@ -42,7 +42,7 @@ void refuse_files_of_a_run(const fs::path& path) {
         "another",
         path.string());
   }
-  for (const char* file : {"config.toml", "metrics.jsonl", "plan.json"}) {
+  for (const char* file : {"checkpoint.best", "config.toml", "metrics.jsonl", "plan.json"}) {
     if (!holds(file)) continue;
     fail_usage(
         "--out {}: the folder holds a {} already, which the run would write over; choose another "

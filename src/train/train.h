@@ -33,6 +33,8 @@ struct TrainResult {
   int64_t parameters = 0;                   // trained values
   LearnerMemory memory;                     // of the learners at the end
   bool interrupted = false;                 // ended by Observer::stop_requested
+  bool stopped_early = false;               // because options.patience was at its end
+  std::optional<int64_t> best_epoch_kept;   // as OUT/checkpoint.best
 };
 
 /// Trains the model that the options name, or a net of one's own, and evaluates it. With

@@ -89,6 +89,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
       search_(options, graph_, tuner_, observer) {
+  if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
     tuner_.preset(folder_->plan_before());
@@ -197,12 +198,18 @@ void Trainer::open_records() {
 
 TrainResult Trainer::run() {
   if (folder_) open_records();
-  while (position_.epoch < *options_.epochs && !reached_target()) {
+  // A crash may have come between an epoch's checkpoint and this.
+  if (best_ && position_.batch == 0 && !history_.empty() && best_->beaten_by(history_.back())) {
+    save();
+    keep_if_best();
+  }
+  while (position_.epoch < *options_.epochs && !reached_target() && !out_of_patience()) {
     if (!train_epoch() || !finish_epoch()) {
       save();
       return result(true);
     }
     save();
+    keep_if_best();
   }
   return result(false);
 }
@@ -391,6 +398,10 @@ void Trainer::save(const Replica& model) {
   save_checkpoint(folder_->path(), checkpoint);
 }
 
+void Trainer::keep_if_best() {
+  if (best_ && best_->beaten_by(history_.back())) best_->keep(history_.back());
+}
+
 int64_t Trainer::samples_at(int64_t batch) const {
   return position_.epoch * samples() + std::min(batch * options_.batch, samples());
 }
@@ -404,11 +415,17 @@ bool Trainer::reached_target() const {
          *history_.back().test_accuracy >= *options_.target_accuracy;
 }
 
+bool Trainer::out_of_patience() const {
+  return options_.patience && evaluations_since_best(history_) >= *options_.patience;
+}
+
 TrainResult Trainer::result(bool interrupted) const {
   TrainResult r;
   r.options = options_;
   r.history = history_;
   r.interrupted = interrupted;
+  r.stopped_early = !interrupted && position_.epoch < *options_.epochs && !reached_target();
+  if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = seconds_since(start_);
   r.waiting_seconds = position_.waiting_seconds;
   r.arrangement = position_.arrangement;

@@ -6,6 +6,7 @@
 
 #include "data/pipeline.h"
 #include "plan/tuner.h"
+#include "train/best_checkpoint.h"
 #include "train/checkpoint.h"
 #include "train/learner_search.h"
 #include "train/run_folder.h"
@@ -60,8 +61,11 @@ class Trainer {
   Checkpoint state(const Replica& model) const;
   void save();
   void save(const Replica& model);
+  /// Of the state that was saved last.
+  void keep_if_best();
   void note_if_guessing();
   bool reached_target() const;
+  bool out_of_patience() const;
   TrainResult result(bool interrupted) const;
   [[noreturn]] void fail_not_finite(float loss, double lr) const;
 
@@ -79,7 +83,8 @@ class Trainer {
   data::Pipeline pipeline_;
   const Schedule schedule_;
   RunFolder* const folder_;
-  std::vector<float> losses_;  // of a segment, by batch
+  std::optional<BestCheckpoint> best_;  // with --keep-best
+  std::vector<float> losses_;           // of a segment, by batch
   Position position_;
   std::vector<EpochRecord> history_;
   LearnerSearch search_;

@@ -142,6 +142,7 @@ void validate_steps(const TrainOptions& o) {
   }
   expect_at_least<int64_t>("epochs", o.epochs, 1);
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
+  expect_at_least<int64_t>("patience", o.patience, 1);
   expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);
   expect_at_least<int64_t>("pad", o.pad, 0);
   expect_at_least<int64_t>("bn-images", o.bn_images, 0);
@@ -157,6 +158,9 @@ void validate(const TrainOptions& o) {
   validate_steps(o);
   validate_learners(o);
   validate_schedule(o);
+  if (o.keep_best && !o.out) {
+    fail_usage("--keep-best: there is no folder to keep the best checkpoint in; set --out");
+  }
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});
   if (o.device == "ref" && o.precision != "f32") {

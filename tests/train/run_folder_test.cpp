@@ -48,7 +48,7 @@ Tensor unfit(Tensor x) {
 }
 
 TEST_F(RunFolders, FilesThatARunWouldWriteOverAreRefusedAndKept) {
-  for (const char* file : {"config.toml", "metrics.jsonl", "plan.json"}) {
+  for (const char* file : {"checkpoint.best", "config.toml", "metrics.jsonl", "plan.json"}) {
     fs::create_directory(folder(file));
     const std::string path = std::string(file) + '/' + file;
     std::ofstream(runs_.path() / path) << "by hand";
