@@ -54,8 +54,9 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
   return options;
 }
 
+/// Names of files need not be UTF-8; JSON must.
 void print_json(const Json& object) {
-  fmt::print("{}\n", object.dump());
+  fmt::print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 std::string percent(double fraction) {

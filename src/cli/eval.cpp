@@ -1,21 +1,11 @@
 // crossbow eval
 #include <fmt/format.h>
-#include <omp.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cmath>
 
-#include "cli/command.h"
-#include "core/error.h"
-#include "core/machine.h"
-#include "models/model.h"
-#include "plan/tuner.h"
-#include "train/checkpoint.h"
-#include "train/config.h"
-#include "train/evaluation.h"
-#include "train/recipe.h"
-#include "train/setup.h"
-#include "train/train.h"
+#include "cli/inference.h"
+#include "train/confusion.h"
 
 namespace crossbow::cli {
 namespace {
@@ -23,82 +13,142 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   crossbow eval runs/lenet-digits-1
   crossbow eval runs/lenet-digits-1 --data mnist:DIR
-  crossbow eval runs/lenet-digits-1/checkpoint.previous --json
+  crossbow eval runs/lenet-digits-1/checkpoint.best --json
 )";
 
 struct Flags {
-  OptionFlags options;
-  std::string run;
+  InferenceFlags inference;
   bool json = false;
 };
 
-Checkpoint load(const std::string& run) {
-  Checkpoint checkpoint =
-      load_checkpoint(run, [](std::string_view text) { fmt::print(stderr, "note: {}\n", text); });
-  if (checkpoint.options.model == kOwnModel) {
-    fail("{} is of a net that a program of your own declares: evaluate it there", run);
+struct Result {
+  Evaluation mean;
+  Confusion confusion;
+  std::vector<std::string> names;  // of the classes
+};
+
+Result evaluate(const TrainedModel& model, const data::Dataset& dataset) {
+  const int64_t classes = dataset.info.classes;
+  std::vector<int64_t> predicted(static_cast<size_t>(dataset.test->size()));
+  const auto note = [&](int64_t first, std::span<const double> logits) {
+    for (; !logits.empty(); logits = logits.subspan(static_cast<size_t>(classes))) {
+      predicted[static_cast<size_t>(first++)] =
+          predicted_class(logits.first(static_cast<size_t>(classes)));
+    }
+  };
+  Result result{model.run(dataset, note), Confusion(classes), dataset.info.class_names};
+  for (size_t i = 0; i < predicted.size(); ++i) {
+    result.confusion.add(dataset.test->label(static_cast<int64_t>(i)), predicted[i]);
   }
-  return checkpoint;
+  for (std::string& name : result.names) name = printable(name);
+  return result;
 }
 
-void check_classes(const Checkpoint& checkpoint, const data::Dataset& dataset) {
-  if (dataset.info.image == checkpoint.image && dataset.info.classes == checkpoint.classes) return;
-  fail("the model takes images of shape {} in {} classes, but {} has {} in {}",
-       checkpoint.image.str(), checkpoint.classes, dataset.info.name, dataset.info.image.str(),
-       dataset.info.classes);
+Json per_class_json(const Result& r) {
+  Json list = Json::array();
+  for (int64_t c = 0; c < r.confusion.classes(); ++c) {
+    const int64_t samples = r.confusion.samples(c);
+    list.push_back({{"class", r.names[static_cast<size_t>(c)]},
+                    {"samples", samples},
+                    {"accuracy", samples > 0 ? Json(r.confusion.accuracy(c)) : Json(nullptr)}});
+  }
+  return list;
+}
+
+Json confusion_json(const Confusion& confusion) {
+  Json rows = Json::array();
+  for (int64_t a = 0; a < confusion.classes(); ++a) {
+    Json row = Json::array();
+    for (int64_t p = 0; p < confusion.classes(); ++p) row.push_back(confusion.count(a, p));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string accuracy_text(const Confusion& confusion, int64_t c) {
+  return confusion.samples(c) > 0 ? percent(confusion.accuracy(c)) : "-";
+}
+
+/// A row for each class, with a column for each that was predicted. Columns are as narrow as their
+/// counts; names that do not fit stand at the rows only, with a number.
+void print_matrix(const Result& r) {
+  const Confusion& confusion = r.confusion;
+  const int64_t classes = confusion.classes();
+  int64_t most = 0;
+  for (int64_t a = 0; a < classes; ++a) {
+    for (int64_t p = 0; p < classes; ++p) most = std::max(most, confusion.count(a, p));
+  }
+  const size_t cell = std::max<size_t>(3, std::to_string(most).size());
+  std::vector<std::string> rows = r.names, columns = r.names;
+  if (std::any_of(rows.begin(), rows.end(), [&](const auto& n) { return n.size() > cell; })) {
+    for (size_t c = 0; c < rows.size(); ++c) {
+      columns[c] = std::to_string(c);
+      rows[c] = columns[c] + ' ' + rows[c];
+    }
+  }
+  size_t name = std::string_view("class").size();
+  for (const std::string& n : rows) name = std::max(name, n.size());
+  fmt::print("\n{:<{}} {:>8} {:>9}  predicted as\n", "", name, "", "");
+  fmt::print("{:<{}} {:>8} {:>9} ", "class", name, "images", "accuracy");
+  for (const std::string& n : columns) fmt::print(" {:>{}}", n, cell);
+  fmt::print("\n");
+  for (int64_t a = 0; a < classes; ++a) {
+    fmt::print("{:<{}} {:>8} {:>9} ", rows[static_cast<size_t>(a)], name,
+               grouped(confusion.samples(a)), accuracy_text(confusion, a));
+    for (int64_t p = 0; p < classes; ++p) {
+      const int64_t n = confusion.count(a, p);
+      fmt::print(" {:>{}}", n > 0 ? std::to_string(n) : ".", cell);
+    }
+    fmt::print("\n");
+  }
+}
+
+/// Of many classes, where the model is weakest.
+void print_worst(const Result& r) {
+  constexpr size_t kShown = 10;
+  const auto name = [&](int64_t c) -> const std::string& {
+    return r.names[static_cast<size_t>(c)];
+  };
+  const auto worst = r.confusion.worst_first();
+  fmt::print("\n{:<28} {:>8} {:>9}\n", "least accurate classes", "images", "accuracy");
+  for (size_t i = 0; i < std::min(kShown, worst.size()); ++i) {
+    fmt::print("{:<28} {:>8} {:>9}\n", name(worst[i]), grouped(r.confusion.samples(worst[i])),
+               accuracy_text(r.confusion, worst[i]));
+  }
+  const auto mistakes = r.confusion.mistakes();
+  if (mistakes.empty()) return;
+  fmt::print("\n{:<28} {:<28} {:>8}\n", "most frequent confusions of", "with", "images");
+  for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
+    fmt::print("{:<28} {:<28} {:>8}\n", name(mistakes[i].actual), name(mistakes[i].predicted),
+               grouped(mistakes[i].count));
+  }
 }
 
 int run(const Flags& flags) {
+  constexpr int64_t kMatrix = 12;  // classes that fit beside each other on a terminal
   const auto start = std::chrono::steady_clock::now();
-  const Checkpoint checkpoint = load(flags.run);
-  // Nothing of how it was trained: one learner's program, on all of this machine's cores.
-  TrainOptions same;
-  same.model = checkpoint.options.model;
-  same.data = checkpoint.options.data;
-  same.device = device_list(checkpoint.options.device).kind;
-  same.batch = checkpoint.options.batch;
-  same.precision = checkpoint.options.precision;
-  same.deterministic = checkpoint.options.deterministic;
-  same.sync = "none";
-  const TrainOptions options =
-      with_recipe(flags.options.apply(same), find_model(same.model).recipe);
-  validate(options);
-  if (const auto note = precision_note(options)) fmt::print(stderr, "note: {}\n", *note);
-  const Arrangement arrangement = candidates(options).front();
-  omp_set_num_threads(arrangement.threads);
-
-  data::OpenOptions open;
-  open.image_size = checkpoint.image[1];
-  const auto dataset = data::open_dataset(*options.data, open);
-  check_classes(checkpoint, *dataset);
-
-  Tuner tuner;
-  tuner.preset(checkpoint.plan);
-  const ModelSpec spec{checkpoint.image, checkpoint.classes, options.batch, {}};
-  CompiledModel model(build_model(options.model, spec),
-                      compile_options(options, arrangement, &tuner));
-  const int64_t rows = evaluation_rows(options.batch);
-  Evaluator::compile(model, dataset->test->size(), rows);
-  Workers workers(plan_threads(1, physical_cores(), arrangement.threads));
-  std::vector<Buffer> arenas;
-  for (int w = 0; w < workers.count(); ++w) arenas.emplace_back(model.arena_bytes());
-  Replica replica(*model.parameters(), /*with_gradients=*/false);
-  restore(checkpoint, *model.parameters(), replica);
-  Evaluator evaluator(model, replica, workers, arenas, *dataset, rows);
-  const Evaluation result = *evaluator.run([] { return false; }, [](int64_t) {});
-
+  const TrainedModel model = flags.inference.model();
+  const auto dataset = model.open_data();
+  const Result result = evaluate(model, *dataset);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const TrainOptions& o = model.options();
   if (flags.json) {
-    print_json({{"model", options.model},
-                {"data", *options.data},
+    print_json({{"model", o.model},
+                {"data", *o.data},
                 {"samples", dataset->test->size()},
-                {"test_accuracy", result.accuracy},
-                {"test_loss", result.loss},
-                {"seconds", seconds.count()}});
+                {"test_accuracy", result.mean.accuracy},
+                {"test_loss", result.mean.loss},
+                {"seconds", seconds.count()},
+                {"per_class", per_class_json(result)},
+                {"confusion", confusion_json(result.confusion)}});
+    return 0;
+  }
+  fmt::print("{} on {}: test accuracy {}, test loss {:.4f} over {} images\n", o.model, *o.data,
+             percent(result.mean.accuracy), result.mean.loss, grouped(dataset->test->size()));
+  if (dataset->info.classes <= kMatrix) {
+    print_matrix(result);
   } else {
-    fmt::print("{} on {}: test accuracy {}, test loss {:.4f} over {} images\n", options.model,
-               *options.data, percent(result.accuracy), result.loss,
-               grouped(dataset->test->size()));
+    print_worst(result);
   }
   return 0;
 }
@@ -109,8 +159,7 @@ Run add_eval(CLI::App& root) {
   CLI::App& app =
       *root.add_subcommand("eval", "accuracy and loss of a trained model on test images");
   const auto flags = std::make_shared<Flags>();
-  app.add_option("run", flags->run, "a run's folder, or a checkpoint file")->required();
-  flags->options.add(app, {"data", "device", "batch", "threads-per-learner", "precision"});
+  flags->inference.add(app, /*data=*/true);
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
   app.footer(kExamples);
   return [flags] { return run(*flags); };

@@ -57,8 +57,8 @@ struct Dataset {
 };
 
 struct OpenOptions {
-  /// Side of the square images that `imagefolder` makes; 0 takes the size of the first image.
-  int64_t image_size = 0;
+  /// Height and width of the images that `imagefolder` makes; zeros take the size of the first.
+  std::array<int64_t, 2> image_size{0, 0};
   /// Sets whose pixels take at most so many bytes are decoded once and kept; 0 is 4 GiB or a
   /// quarter of the machine's memory, whichever is less.
   int64_t memory_budget = 0;

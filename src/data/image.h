@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <vector>
+
+#include "core/shape.h"
 
 namespace crossbow::data {
 
@@ -30,5 +33,12 @@ Image decode_image(std::span<const uint8_t> file);
 /// writes it as 3 × height × width bytes. Bilinear, over a wider neighbourhood where it shrinks
 /// (antialiased).
 void fit(const Image& image, int64_t height, int64_t width, uint8_t* chw);
+
+/// A JPEG or PNG file as it is. Throws Error, which names the file, if it cannot be read or
+/// decoded.
+Image read_image(const std::filesystem::path& path);
+/// The same, fitted to a shape [channels, height, width] and written as CHW bytes: in colour for 3
+/// channels, as luma (ITU-R BT.601) for 1.
+void read_image(const std::filesystem::path& path, const Shape& shape, uint8_t* chw);
 
 }  // namespace crossbow::data

@@ -10,14 +10,8 @@
 namespace crossbow::data {
 namespace {
 
-constexpr size_t kMaxFile = size_t{256} << 20;
 constexpr int64_t kMaxSide = 4096;
 namespace fs = std::filesystem;
-
-Image read_image(const Path& path) {
-  const std::vector<uint8_t> bytes = read_file(path, kMaxFile);
-  return naming_file(path, [&] { return decode_image(bytes); });
-}
 
 /// What lies in a folder, sorted by name so that machines agree; hidden entries are left out.
 std::vector<Path> entries_of(const Path& folder, bool (*wanted)(const fs::directory_entry&)) try {
@@ -88,7 +82,7 @@ class FileSplit final : public Split {
       : Split(std::move(files.labels)), paths_(std::move(files.paths)), image_(image) {}
 
   const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
-    fit(read_image(paths_[static_cast<size_t>(i)]), image_[1], image_[2], scratch);
+    read_image(paths_[static_cast<size_t>(i)], image_, scratch);
     return scratch;
   }
   bool in_memory() const override { return false; }
@@ -109,11 +103,13 @@ std::shared_ptr<const Split> decode_all(const Split& split, const Shape& image,
   return keep_in_memory(std::move(buffer), 0, bytes, std::move(labels));
 }
 
-Shape image_shape(int64_t wanted_side, const Path& first) {
-  if (wanted_side < 0 || wanted_side > kMaxSide) {
-    fail_usage("an image size of {} is not in 1 to {}", wanted_side, kMaxSide);
+Shape image_shape(const std::array<int64_t, 2>& wanted, const Path& first) {
+  for (const int64_t side : wanted) {
+    if (side < 0 || side > kMaxSide) {
+      fail_usage("an image size of {} is not in 1 to {}", side, kMaxSide);
+    }
   }
-  if (wanted_side > 0) return {3, wanted_side, wanted_side};
+  if (wanted[0] > 0 && wanted[1] > 0) return {3, wanted[0], wanted[1]};
   const Image image = read_image(first);
   if (std::max(image.height, image.width) > kMaxSide) {
     fail("{} is {} × {} pixels, which is too large to train on: choose an image size",

@@ -70,18 +70,43 @@ const Slots& slots_of(const ParameterLayout& layout, EngineBuffer::Kind kind) {
   return kind == EngineBuffer::Kind::states ? layout.states : layout.parameters;
 }
 
-Checkpoint read_checkpoint(const fs::path& path) {
-  if (!fs::is_regular_file(path)) fail("there is no checkpoint {}", path.string());
-  std::vector<uint8_t> bytes(fs::file_size(path));
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()),
-                 static_cast<std::streamsize>(bytes.size()))) {
-    fail("cannot read {}", path.string());
+/// From a file's stream and size to what it holds.
+using Decode = Checkpoint (*)(std::istream& file, uint64_t size);
+
+Checkpoint decode_whole(std::istream& file, uint64_t size) {
+  std::vector<uint8_t> bytes(size);
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
+    fail("it cannot be read");
   }
+  return decode(bytes);
+}
+
+Checkpoint read_checkpoint(const fs::path& path, Decode decode) {
+  if (!fs::is_regular_file(path)) fail("there is no checkpoint {}", path.string());
+  std::ifstream file(path, std::ios::binary);
   try {
-    return decode(bytes);
+    return decode(file, fs::file_size(path));
   } catch (const Error& e) {
     fail("cannot use {}: {}", path.string(), e.what());
+  }
+}
+
+Checkpoint load(const fs::path& folder_or_file, const std::function<void(std::string_view)>& warn,
+                Decode decode) {
+  if (!fs::exists(folder_or_file))
+    fail("there is no run or checkpoint {}", folder_or_file.string());
+  if (!fs::is_directory(folder_or_file)) return read_checkpoint(folder_or_file, decode);
+  const bool has_previous = fs::exists(previous(folder_or_file));
+  if (!has_previous && !fs::exists(newest(folder_or_file))) {
+    fail("{} holds no checkpoint: give the folder of a run", folder_or_file.string());
+  }
+  try {
+    return read_checkpoint(newest(folder_or_file), decode);
+  } catch (const Error& e) {
+    if (!has_previous) throw;
+    Checkpoint before = read_checkpoint(previous(folder_or_file), decode);
+    warn(fmt::format("{}; using the checkpoint before it", e.what()));
+    return before;
   }
 }
 
@@ -135,21 +160,12 @@ void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
 
 Checkpoint load_checkpoint(const fs::path& folder_or_file,
                            const std::function<void(std::string_view)>& warn) {
-  if (!fs::exists(folder_or_file))
-    fail("there is no run or checkpoint {}", folder_or_file.string());
-  if (!fs::is_directory(folder_or_file)) return read_checkpoint(folder_or_file);
-  const bool has_previous = fs::exists(previous(folder_or_file));
-  if (!has_previous && !fs::exists(newest(folder_or_file))) {
-    fail("{} holds no checkpoint: give the folder of a run", folder_or_file.string());
-  }
-  try {
-    return read_checkpoint(newest(folder_or_file));
-  } catch (const Error& e) {
-    if (!has_previous) throw;
-    Checkpoint before = read_checkpoint(previous(folder_or_file));
-    warn(fmt::format("{}; using the checkpoint before it", e.what()));
-    return before;
-  }
+  return load(folder_or_file, warn, decode_whole);
+}
+
+Checkpoint load_checkpoint_header(const fs::path& folder_or_file,
+                                  const std::function<void(std::string_view)>& warn) {
+  return load(folder_or_file, warn, decode_header);
 }
 
 }  // namespace crossbow

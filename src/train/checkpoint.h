@@ -7,13 +7,16 @@
 
 #include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/shape.h"
+#include "data/dataset.h"
 #include "learner/engine.h"
 #include "train/options.h"
 #include "train/record.h"
@@ -35,6 +38,9 @@ struct Checkpoint {
   TrainOptions options;  // resolved
   Shape image;           // of the data set
   int64_t classes = 0;
+  /// One a class, and how its images became numbers; older checkpoints have neither.
+  std::vector<std::string> class_names;
+  std::optional<data::Normalisation> normalisation;
   int64_t samples = 0;  // training images
   Position position;
   std::vector<EpochRecord> history;
@@ -47,6 +53,10 @@ struct Checkpoint {
 std::vector<uint8_t> encode(const Checkpoint& checkpoint);
 /// Throws Error for anything that encode has not written, using memory in proportion to `file`.
 Checkpoint decode(std::span<const uint8_t> file);
+
+/// All but the tensors, of a file of so many bytes. Throws Error as decode does, except for damage
+/// within the tensors.
+Checkpoint decode_header(std::istream& file, uint64_t file_size);
 
 /// Adds a model's parameters and states.
 void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint);
@@ -67,5 +77,8 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
 /// gives the one before, after a call of `warn`. Throws Error if there is none.
 Checkpoint load_checkpoint(const std::filesystem::path& folder_or_file,
                            const std::function<void(std::string_view)>& warn);
+/// The same without reading the tensors: quick, also for a large model.
+Checkpoint load_checkpoint_header(const std::filesystem::path& folder_or_file,
+                                  const std::function<void(std::string_view)>& warn);
 
 }  // namespace crossbow

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <istream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -55,6 +56,10 @@ Shape shape_from(const json& value, size_t limit) {
   return Shape(std::span<const int64_t>(dims));
 }
 
+json normalisation_json(const std::optional<data::Normalisation>& n) {
+  return n ? json{{"mean", n->mean}, {"std", n->std}} : json(nullptr);
+}
+
 json header_of(const Checkpoint& c) {
   json tensors = json::array();
   for (const auto& t : c.tensors) {
@@ -66,6 +71,8 @@ json header_of(const Checkpoint& c) {
   return {{"config", to_config(c.options)},
           {"image", shape_json(c.image)},
           {"classes", c.classes},
+          {"class_names", c.class_names},
+          {"normalisation", normalisation_json(c.normalisation)},
           {"samples", c.samples},
           {"position", to_json(c.position)},
           {"history", to_json(c.history)},
@@ -75,28 +82,61 @@ json header_of(const Checkpoint& c) {
           {"tensors", std::move(tensors)}};
 }
 
-Checkpoint::StoredTensor read_stored_tensor(const json& entry, std::span<const uint8_t>& data) {
+/// Without its values, of which no more than `limit` can follow.
+Checkpoint::StoredTensor described_tensor(const json& entry, size_t limit) {
   Checkpoint::StoredTensor t;
   t.name = entry.at("name").get<std::string>();
   const auto role = std::find(kRoles.begin(), kRoles.end(), entry.at("role").get<std::string>());
   if (role == kRoles.end()) fail("the tensor {} has an unknown role", t.name);
   t.role = static_cast<Checkpoint::Role>(role - kRoles.begin());
   t.index = entry.at("index").get<int64_t>();
-  t.shape = shape_from(entry.at("shape"), data.size() / sizeof(float));
-  t.values.resize(static_cast<size_t>(t.shape.elements()));
-  const size_t bytes = t.values.size() * sizeof(float);
-  if (bytes > data.size()) fail("the values of {} are missing", t.name);
-  std::memcpy(t.values.data(), data.data(), bytes);
-  data = data.subspan(bytes);
+  t.shape = shape_from(entry.at("shape"), limit);
   return t;
 }
 
-Checkpoint from_header(const json& header, std::span<const uint8_t> data) {
+/// The values that the header's tensors announce must be all that follows.
+void read_tensors(const json& header, std::span<const uint8_t> data, Checkpoint& c) {
+  for (const json& entry : header.at("tensors")) {
+    Checkpoint::StoredTensor t = described_tensor(entry, data.size() / sizeof(float));
+    t.values.resize(static_cast<size_t>(t.shape.elements()));
+    const size_t bytes = t.values.size() * sizeof(float);
+    if (bytes > data.size()) fail("the values of {} are missing", t.name);
+    std::memcpy(t.values.data(), data.data(), bytes);
+    data = data.subspan(bytes);
+    c.tensors.push_back(std::move(t));
+  }
+  if (!data.empty()) fail("{} bytes follow the last tensor", data.size());
+}
+
+void expect_tensors(const json& header, uint64_t bytes) {
+  for (const json& entry : header.at("tensors")) {
+    const auto t = described_tensor(entry, bytes / sizeof(float));
+    const uint64_t size = static_cast<uint64_t>(t.shape.elements()) * sizeof(float);
+    if (size > bytes) fail("the values of {} are missing", t.name);
+    bytes -= size;
+  }
+  if (bytes > 0) fail("{} bytes follow the last tensor", bytes);
+}
+
+std::optional<data::Normalisation> normalisation_from(const json& header) {
+  const auto n = header.find("normalisation");
+  if (n == header.end() || n->is_null()) return {};
+  return data::Normalisation{n->at("mean").get<std::array<float, 3>>(),
+                             n->at("std").get<std::array<float, 3>>()};
+}
+
+/// All but the tensors.
+Checkpoint from_header(const json& header) {
   constexpr size_t kLargestImage = size_t{1} << 32;
   Checkpoint c;
   apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
   c.image = shape_from(header.at("image"), kLargestImage);
   c.classes = header.at("classes").get<int64_t>();
+  c.class_names = header.value("class_names", c.class_names);
+  if (!c.class_names.empty() && static_cast<int64_t>(c.class_names.size()) != c.classes) {
+    fail("it names {} of {} classes", c.class_names.size(), c.classes);
+  }
+  c.normalisation = normalisation_from(header);
   c.samples = header.at("samples").get<int64_t>();
   c.position = position_from_json(header.at("position"));
   c.history = history_from_json(header.at("history"));
@@ -105,16 +145,36 @@ Checkpoint from_header(const json& header, std::span<const uint8_t> data) {
   }
   c.plan = header.at("plan").get<std::map<std::string, std::string>>();
   c.metrics_bytes = header.at("metrics_bytes").get<int64_t>();
-  for (const json& entry : header.at("tensors"))
-    c.tensors.push_back(read_stored_tensor(entry, data));
-  if (!data.empty()) fail("{} bytes follow the last tensor", data.size());
   return c;
+}
+
+void expect_ours(std::span<const uint8_t> prologue) {
+  if (std::memcmp(prologue.data(), kMagic.data(), kMagic.size()) != 0) {
+    fail("it is not a checkpoint of crossbow");
+  }
+  const uint32_t version = read_u32(prologue, 8);
+  if (version != kVersion)
+    fail("it has format version {}, this program reads {}", version, kVersion);
+}
+
+/// Calls `use` with the header; what cannot be understood is damage.
+template <typename Use>
+Checkpoint with_header(std::span<const uint8_t> text, Use use) {
+  try {
+    return use(json::parse(text.begin(), text.end()));
+  } catch (const json::exception& e) {
+    fail("its header is damaged ({})", e.what());
+  } catch (const UsageError& e) {
+    fail("its header is damaged ({})", e.what());
+  }
 }
 
 }  // namespace
 
 std::vector<uint8_t> encode(const Checkpoint& checkpoint) {
-  const std::string header = header_of(checkpoint).dump();
+  // Names of classes are names of folders, which need not be UTF-8.
+  const std::string header =
+      header_of(checkpoint).dump(-1, ' ', false, json::error_handler_t::replace);
   const auto length = static_cast<uint32_t>(header.size());
   size_t bytes = kPrologue + length + sizeof(uint32_t);
   for (const auto& t : checkpoint.tensors) bytes += t.values.size() * sizeof(float);
@@ -132,26 +192,37 @@ std::vector<uint8_t> encode(const Checkpoint& checkpoint) {
 }
 
 Checkpoint decode(std::span<const uint8_t> file) {
-  if (file.size() < kPrologue + 4 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
-    fail("it is not a checkpoint of crossbow");
-  }
-  const uint32_t version = read_u32(file, 8);
-  if (version != kVersion)
-    fail("it has format version {}, this program reads {}", version, kVersion);
+  if (file.size() < kPrologue + 4) fail("it is not a checkpoint of crossbow");
+  expect_ours(file);
   const auto body = file.first(file.size() - 4);
   if (read_u32(file, body.size()) != checksum(body)) {
     fail("its checksum does not match: it is cut short or damaged");
   }
   const size_t length = read_u32(file, 12);
   if (length > body.size() - kPrologue) fail("its header is longer than the file");
-  const auto text = body.subspan(kPrologue, length);
-  try {
-    return from_header(json::parse(text.begin(), text.end()), body.subspan(kPrologue + length));
-  } catch (const json::exception& e) {
-    fail("its header is damaged ({})", e.what());
-  } catch (const UsageError& e) {
-    fail("its header is damaged ({})", e.what());
-  }
+  return with_header(body.subspan(kPrologue, length), [&](const json& header) {
+    Checkpoint c = from_header(header);
+    read_tensors(header, body.subspan(kPrologue + length), c);
+    return c;
+  });
+}
+
+Checkpoint decode_header(std::istream& file, uint64_t file_size) {
+  std::vector<uint8_t> bytes(kPrologue);
+  const auto read = [&] {
+    return static_cast<bool>(file.read(reinterpret_cast<char*>(bytes.data()),
+                                       static_cast<std::streamsize>(bytes.size())));
+  };
+  if (file_size < kPrologue + 4 || !read()) fail("it is not a checkpoint of crossbow");
+  expect_ours(bytes);
+  const uint64_t body = file_size - kPrologue - 4, length = read_u32(bytes, 12);
+  if (length > body) fail("its header is longer than the file");
+  bytes.resize(length);
+  if (!read()) fail("it cannot be read");
+  return with_header(bytes, [&](const json& header) {
+    expect_tensors(header, body - length);
+    return from_header(header);
+  });
 }
 
 }  // namespace crossbow

@@ -44,7 +44,8 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
 }
 
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
-                                         const std::function<void(int64_t)>& done) {
+                                         const std::function<void(int64_t)>& done,
+                                         const LogitsFunction& logits) {
   std::atomic<int64_t> next{0}, seen{0};
   std::atomic<bool> stopped{false};
   pipeline_.start(0);
@@ -57,7 +58,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
           stopped = true;
           return;
         }
-        sums_[static_cast<size_t>(b)] = evaluate(bound_[static_cast<size_t>(worker)], b);
+        sums_[static_cast<size_t>(b)] = evaluate(bound_[static_cast<size_t>(worker)], b, logits);
         const int64_t rows = std::min(rows_, samples_ - b * rows_);
         done(seen += rows);
       }
@@ -76,7 +77,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
   return Evaluation{total.loss / n, total.right / n};
 }
 
-Evaluator::Sums Evaluator::evaluate(const Bound& bound, int64_t b) {
+Evaluator::Sums Evaluator::evaluate(const Bound& bound, int64_t b, const LogitsFunction& logits) {
   const data::Batch& batch = pipeline_.acquire(b);
   const auto rows = static_cast<double>(batch.rows);
   Step step;
@@ -84,6 +85,7 @@ Evaluator::Sums Evaluator::evaluate(const Bound& bound, int64_t b) {
   const Execution& execution = batch.rows == rows_ ? bound.whole : bound.last;
   execution.run(step);
   pipeline_.release(batch);
+  if (logits) logits(b * rows_, execution.values("logits"));
   return {execution.scalar("loss") * rows, std::round(execution.scalar("accuracy") * rows)};
 }
 

@@ -14,6 +14,10 @@ struct Evaluation {
   double loss = 0, accuracy = 0;  // means over all samples; accuracy a fraction
 };
 
+/// Gets what the model made of a batch: its samples from `first` on, and their logits, row-major
+/// [samples, classes]. Several workers may call it at a time.
+using LogitsFunction = std::function<void(int64_t first, std::span<const double> logits)>;
+
 /// Images in an evaluation batch: training batches may be too small to fill the machine.
 int64_t evaluation_rows(int64_t training_rows);
 
@@ -30,7 +34,8 @@ class Evaluator {
   /// Nothing if `stop` said so in between; it is asked before each batch. `done` gets the number of
   /// samples after each batch. Any worker calls them.
   std::optional<Evaluation> run(const std::function<bool()>& stop,
-                                const std::function<void(int64_t)>& done);
+                                const std::function<void(int64_t)>& done,
+                                const LogitsFunction& logits = {});
 
  private:
   struct Bound {
@@ -39,7 +44,7 @@ class Evaluator {
   struct Sums {
     double loss = 0, right = 0;
   };
-  Sums evaluate(const Bound& bound, int64_t batch);
+  Sums evaluate(const Bound& bound, int64_t batch, const LogitsFunction& logits);
 
   int64_t samples_, rows_;
   Workers& workers_;

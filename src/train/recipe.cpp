@@ -36,7 +36,7 @@ ModelSpec spec_of(const TrainOptions& options) {
   const data::CatalogueEntry& entry = data::catalogue_entry(*options.data);
   if (entry.image.rank() > 0) return {entry.image, entry.classes, options.batch, {}};
   data::OpenOptions open;
-  open.image_size = options.image_size;
+  open.image_size = {options.image_size, options.image_size};
   open.memory_budget = 1;  // only its shape is wanted: keep no pictures
   const auto dataset = data::open_dataset(*options.data, open);
   return {dataset->info.image, dataset->info.classes, options.batch, {}};

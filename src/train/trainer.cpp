@@ -34,7 +34,7 @@ void expect_an_exchange(const TrainOptions& options, int64_t batches, int learne
 std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Checkpoint* from,
                                           Observer& observer) {
   data::OpenOptions open;
-  open.image_size = options.image_size;
+  open.image_size = {options.image_size, options.image_size};
   open.progress = [&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   };
@@ -378,6 +378,8 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.options.retune = false;  // that was for this time
   checkpoint.image = dataset_->info.image;
   checkpoint.classes = dataset_->info.classes;
+  checkpoint.class_names = dataset_->info.class_names;
+  checkpoint.normalisation = dataset_->info.normalisation;
   checkpoint.samples = samples();
   checkpoint.position = position_;
   checkpoint.history = history_;

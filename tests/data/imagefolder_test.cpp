@@ -55,8 +55,8 @@ TEST_F(ImageFolder, DecodesWhenAskedIfTheBudgetIsSmall) {
 TEST_F(ImageFolder, FitsImagesToTheSizeAskedFor) {
   add_two_classes();
   add("train/ant/wide.jpg", encode_jpeg(gradient(10, 30)));
-  EXPECT_EQ(open({.image_size = 4})->info.image, (Shape{3, 4, 4}));
-  EXPECT_ERROR(open({.image_size = -1}), "an image size of -1");
+  EXPECT_EQ(open({.image_size = {4, 5}})->info.image, (Shape{3, 4, 5}));
+  EXPECT_ERROR(open({.image_size = {-1, -1}}), "an image size of -1");
 }
 
 TEST_F(ImageFolder, TakesValForTest) {

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <sstream>
 
 #include "data/files.h"
 #include "models/model.h"
@@ -21,7 +22,9 @@ Checkpoint sample(int64_t epoch = 3) {
   Checkpoint c;
   c.options = with_recipe({}, find_model("lenet").recipe);
   c.image = {1, 28, 28};
-  c.classes = 10;
+  c.classes = 2;
+  c.class_names = {"ca\xC3\xB1\"on", "dog"};
+  c.normalisation = data::Normalisation{{0.1f, 0.2f, 0.3f}, {0.4f, 0.5f, 0.6f}};
   c.samples = 60000;
   c.position = {.epoch = epoch, .batch = 17, .step = 12345, .loss_sum = 0.1 + 0.2, .seconds = 1.5};
   c.history.push_back({.epoch = 1, .train_loss = 0.3, .test_loss = 0.2, .test_accuracy = 0.9});
@@ -50,6 +53,9 @@ TEST(Checkpoint, ComesBackWhole) {
   EXPECT_EQ(d.options.model, "lenet");
   EXPECT_EQ(d.options.lr, c.options.lr);
   EXPECT_EQ(d.image, c.image);
+  EXPECT_EQ(d.class_names, c.class_names);
+  EXPECT_EQ(d.normalisation->mean, c.normalisation->mean);
+  EXPECT_EQ(d.normalisation->std, c.normalisation->std);
   EXPECT_EQ(d.samples, 60000);
   EXPECT_EQ(d.position.loss_sum, 0.1 + 0.2);
   EXPECT_EQ(d.position.step, 12345);
@@ -93,6 +99,37 @@ TEST(Checkpoint, SaysWhatIsWrong) {
   std::vector<uint8_t> damaged = encode(sample());
   damaged.back() ^= 1;
   expect_says(decode_error(damaged), "checksum");
+}
+
+std::string decode_header_error(const std::vector<uint8_t>& bytes) {
+  std::istringstream file(std::string(bytes.begin(), bytes.end()));
+  return error_of([&] { decode_header(file, bytes.size()); });
+}
+
+TEST(Checkpoint, TheHeaderTellsAllButTheTensors) {
+  const Checkpoint c = sample();
+  const std::vector<uint8_t> bytes = encode(c);
+  std::istringstream file(std::string(bytes.begin(), bytes.end()));
+  Checkpoint d = decode_header(file, bytes.size());
+  EXPECT_TRUE(d.tensors.empty());
+  d.tensors = c.tensors;
+  EXPECT_EQ(encode(d), bytes);
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    EXPECT_NE(decode_header_error({bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n)}),
+              "no error")
+        << n;
+  }
+}
+
+TEST(Checkpoint, NamesOfClassesNeedNotBeText) {
+  Checkpoint c = sample();
+  c.class_names[0] = "\xFF";
+  EXPECT_EQ(decode(encode(c)).class_names[0], "\xEF\xBF\xBD");
+  c.class_names.pop_back();
+  expect_says(decode_error(encode(c)), "it names 1 of 2 classes");
+  c.class_names.clear();
+  c.normalisation.reset();
+  EXPECT_FALSE(decode(encode(c)).normalisation);
 }
 
 class CheckpointFolder : public ::testing::Test {

@@ -1,0 +1,117 @@
+#include "train/trained_model.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/machine.h"
+#include "models/model.h"
+#include "plan/tuner.h"
+#include "train/config.h"
+#include "train/recipe.h"
+#include "train/setup.h"
+#include "train/train.h"
+
+namespace crossbow {
+namespace {
+
+Checkpoint load(const std::filesystem::path& run,
+                const std::function<void(std::string_view)>& warn) {
+  Checkpoint checkpoint = load_checkpoint(run, warn);
+  if (checkpoint.options.model == kOwnModel) {
+    fail("{} is of a net that a program of your own declares: use it there", run.string());
+  }
+  const Shape& image = checkpoint.image;
+  if (image.rank() != 3 || (image[0] != 1 && image[0] != 3)) {
+    fail("{} is of a net for inputs of shape {}, which are no images", run.string(), image.str());
+  }
+  return checkpoint;
+}
+
+/// Nothing of how it was trained: one learner's program, on all of this machine's cores.
+TrainOptions inference_options(const TrainOptions& trained) {
+  TrainOptions o;
+  o.model = trained.model;
+  o.data = trained.data;
+  o.device = device_list(trained.device).kind;
+  o.batch = trained.batch;
+  o.precision = trained.precision;
+  o.deterministic = trained.deterministic;
+  o.sync = "none";
+  return o;
+}
+
+TrainOptions valid(const TrainOptions& options) {
+  TrainOptions o = with_recipe(options, find_model(options.model).recipe);
+  validate(o);
+  return o;
+}
+
+std::shared_ptr<const data::Dataset> open(const std::string& name, const Shape& image) {
+  data::OpenOptions open;
+  open.image_size = {image[1], image[2]};
+  return data::open_dataset(name, open);
+}
+
+}  // namespace
+
+TrainedModel::TrainedModel(const std::filesystem::path& run,
+                           const std::function<TrainOptions(TrainOptions)>& change,
+                           std::function<void(std::string_view)> warn)
+    : warn_(std::move(warn)),
+      checkpoint_(load(run, warn_)),
+      options_(valid(change(inference_options(checkpoint_.options)))) {
+  if (const auto note = precision_note(options_)) warn_(*note);
+}
+
+std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
+  auto dataset = open(*options_.data, checkpoint_.image);
+  const data::Info& info = dataset->info;
+  if (info.image != checkpoint_.image || info.classes != checkpoint_.classes) {
+    fail("the model takes images of shape {} in {} classes, but {} has {} in {}",
+         checkpoint_.image.str(), checkpoint_.classes, info.name, info.image.str(), info.classes);
+  }
+  const std::vector<std::string>& names = checkpoint_.class_names;
+  const auto [was, is] =
+      std::mismatch(names.begin(), names.end(), info.class_names.begin(), info.class_names.end());
+  if (was != names.end()) {
+    warn_(fmt::format("the model's class {} is '{}', that of {} is '{}': they count as the same",
+                      was - names.begin(), *was, *options_.data, *is));
+  }
+  return dataset;
+}
+
+data::Info TrainedModel::info() const {
+  if (!checkpoint_.normalisation || checkpoint_.class_names.empty()) {
+    warn_(
+        fmt::format("the checkpoint does not name its classes: they, and the normalisation, are "
+                    "taken from {}",
+                    *options_.data));
+    return open_data()->info;
+  }
+  return {*checkpoint_.options.data, checkpoint_.image, checkpoint_.classes,
+          checkpoint_.class_names, *checkpoint_.normalisation};
+}
+
+Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
+  const Arrangement arrangement = candidates(options_).front();
+  omp_set_num_threads(arrangement.threads);
+  Tuner tuner;
+  tuner.preset(checkpoint_.plan);
+  const ModelSpec spec{checkpoint_.image, checkpoint_.classes, options_.batch, {}};
+  CompiledModel model(build_model(options_.model, spec),
+                      compile_options(options_, arrangement, &tuner));
+  const int64_t samples = dataset.test->size();
+  const int64_t rows = std::min(evaluation_rows(options_.batch), samples);
+  Evaluator::compile(model, samples, rows);
+  Workers workers(plan_threads(1, physical_cores(), arrangement.threads));
+  std::vector<Buffer> arenas;
+  for (int w = 0; w < workers.count(); ++w) arenas.emplace_back(model.arena_bytes());
+  Replica replica(*model.parameters(), /*with_gradients=*/false);
+  restore(checkpoint_, *model.parameters(), replica);
+  Evaluator evaluator(model, replica, workers, arenas, dataset, rows);
+  return *evaluator.run([] { return false; }, [](int64_t) {}, logits);
+}
+
+}  // namespace crossbow
