@@ -1,0 +1,208 @@
+// crossbow predict
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "cli/inference.h"
+#include "core/error.h"
+#include "data/image.h"
+
+namespace crossbow::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples =
+    R"(Images are scaled as those of an image folder: the largest centred window of the model's
+proportions. They should look like the training images: MNIST's digits are white on black.
+
+Examples:
+  crossbow predict runs/resnet-20-imagefolder-1 cat.jpg dog.png
+  crossbow predict runs/resnet-20-imagefolder-1 pictures/ --top 1
+  crossbow predict runs/lenet-mnist-1/checkpoint.best digits/ --json
+)";
+
+struct Flags {
+  InferenceFlags inference;
+  std::vector<std::string> paths;
+  int64_t top = 3;
+  bool json = false;
+};
+
+struct Picture {
+  std::string path;
+  std::string error;                                // empty if it could be read
+  std::vector<std::pair<int64_t, double>> classes;  // with probabilities, the likeliest first
+};
+
+/// The pictures as they are asked for; one that cannot be read is noted, and black.
+class Pictures final : public data::Split {
+ public:
+  Pictures(std::vector<Picture>& pictures, const Shape& image)
+      : Split(std::vector<int32_t>(pictures.size())), pictures_(pictures), image_(image) {}
+
+  /// Each is asked for once, so that threads write to different ones.
+  const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
+    Picture& picture = pictures_[static_cast<size_t>(i)];
+    try {
+      data::read_image(picture.path, image_, scratch);
+    } catch (const Error& e) {
+      picture.error = e.what();
+      std::fill_n(scratch, image_.elements(), uint8_t{0});
+    }
+    return scratch;
+  }
+  bool in_memory() const override { return false; }
+
+ private:
+  std::vector<Picture>& pictures_;
+  const Shape image_;
+};
+
+/// The files in a folder and those below it, in the order of their names; hidden ones are left out.
+void add_folder(const fs::path& folder, std::vector<Picture>& pictures) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().native().front() != '.') entries.push_back(it->path());
+  }
+  if (error) {
+    pictures.push_back(
+        {folder.string(),
+         fmt::format("cannot read the folder {}: {}", folder.string(), error.message()),
+         {}});
+    return;
+  }
+  std::sort(entries.begin(), entries.end());
+  for (const fs::path& path : entries) {
+    std::error_code ignored;
+    const bool link = fs::is_symlink(path, ignored);  // of a folder, it may lead in a circle
+    if (fs::is_directory(path, ignored)) {
+      if (!link) add_folder(path, pictures);
+    } else if (fs::is_regular_file(path, ignored)) {
+      pictures.push_back({path.string(), {}, {}});
+    }
+  }
+}
+
+std::vector<Picture> list(const std::vector<std::string>& paths) {
+  std::vector<Picture> pictures;
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    const size_t before = pictures.size();
+    if (fs::is_regular_file(path, ignored)) {
+      pictures.push_back({path, {}, {}});
+    } else if (fs::is_directory(path, ignored)) {
+      add_folder(path, pictures);
+      if (pictures.size() == before) {
+        pictures.push_back({path, fmt::format("{} holds no images", path), {}});
+      }
+    } else {
+      pictures.push_back({path, fmt::format("{} is neither a file nor a folder", path), {}});
+    }
+  }
+  return pictures;
+}
+
+/// The likeliest classes, by the softmax of the logits.
+std::vector<std::pair<int64_t, double>> likeliest(std::span<const double> logits, int64_t top) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const double x : logits) sum += std::exp(x - most);
+  std::vector<std::pair<int64_t, double>> classes;
+  for (const double x : logits) {
+    classes.emplace_back(static_cast<int64_t>(classes.size()), std::exp(x - most) / sum);
+  }
+  std::stable_sort(classes.begin(), classes.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (static_cast<int64_t>(classes.size()) > top) classes.resize(static_cast<size_t>(top));
+  return classes;
+}
+
+/// Fills in the classes, and the errors of those that cannot be read.
+void predict(const TrainedModel& model, const data::Info& info, int64_t top,
+             std::vector<Picture>& pictures) {
+  std::vector<Picture> readable;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    if (!pictures[i].error.empty()) continue;
+    readable.push_back(pictures[i]);
+    places.push_back(i);
+  }
+  if (readable.empty()) return;
+  const data::Dataset dataset{info, nullptr, std::make_shared<Pictures>(readable, info.image)};
+  model.run(dataset, [&](int64_t first, std::span<const double> logits) {
+    const auto classes = static_cast<size_t>(info.classes);
+    for (; !logits.empty(); logits = logits.subspan(classes)) {
+      readable[static_cast<size_t>(first++)].classes = likeliest(logits.first(classes), top);
+    }
+  });
+  for (size_t i = 0; i < places.size(); ++i) pictures[places[i]] = std::move(readable[i]);
+}
+
+Json to_json(const Picture& picture, const data::Info& info) {
+  if (!picture.error.empty()) return {{"path", picture.path}, {"error", picture.error}};
+  Json classes = Json::array();
+  for (const auto& [c, probability] : picture.classes) {
+    classes.push_back(
+        {{"class", info.class_names[static_cast<size_t>(c)]}, {"probability", probability}});
+  }
+  return {{"path", picture.path}, {"classes", classes}};
+}
+
+void print_line(const Picture& picture, const data::Info& info) {
+  std::string line;
+  for (const auto& [c, probability] : picture.classes) {
+    line += fmt::format("{}{} {}", line.empty() ? "" : ", ",
+                        info.class_names[static_cast<size_t>(c)], percent(probability));
+  }
+  fmt::print("{}\n", printable(fmt::format("{}: {}", picture.path, line)));
+}
+
+int run(const Flags& flags) {
+  if (flags.top < 1) fail_usage("--top {}: it must be at least 1", flags.top);
+  const auto start = std::chrono::steady_clock::now();
+  const TrainedModel model = flags.inference.model();
+  const data::Info info = model.info();
+  std::vector<Picture> pictures = list(flags.paths);
+  predict(model, info, flags.top, pictures);
+  Json predictions = Json::array();
+  bool failed = false;
+  for (const Picture& picture : pictures) {
+    if (flags.json) predictions.push_back(to_json(picture, info));
+    if (!picture.error.empty()) {
+      failed = true;
+      fmt::print(stderr, "crossbow predict: {}\n", printable(picture.error));
+    } else if (!flags.json) {
+      print_line(picture, info);
+    }
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (flags.json) {
+    print_json({{"model", model.options().model},
+                {"predictions", std::move(predictions)},
+                {"seconds", seconds.count()}});
+  }
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+Run add_predict(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("predict", "classes of images, by a trained model");
+  const auto flags = std::make_shared<Flags>();
+  flags->inference.add(app, /*data=*/false);
+  app.add_option("path", flags->paths, "JPEG or PNG images, or folders of them")
+      ->required()
+      ->type_name("PATH");
+  app.add_option("--top", flags->top, "how many classes to tell of each image [3]")->type_name("N");
+  app.add_flag("--json", flags->json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace crossbow::cli

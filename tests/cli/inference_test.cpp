@@ -1,0 +1,204 @@
+// `crossbow eval` and `crossbow predict`.
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "data/image.h"
+#include "data/pictures.h"
+#include "train/checkpoints.h"
+
+namespace crossbow {
+namespace {
+
+using nlohmann::json;
+using testing::expect_in;
+using testing::Outcome;
+
+class Inference : public testing::CommandTest {
+ protected:
+  /// A picture of one colour, darker to the right.
+  static data::Image shaded(int64_t height, int64_t width, int red, int green, int blue) {
+    data::Image image{height, width, {}};
+    for (int64_t i = 0; i < height * width; ++i) {
+      const auto dark = static_cast<int>(i % width);
+      for (const int c : {red, green, blue}) {
+        image.rgb.push_back(static_cast<uint8_t>(std::max(0, c - dark)));
+      }
+    }
+    return image;
+  }
+  /// Pictures that are wider than high, of three classes, of which two are learned with ease.
+  void make_pictures() const {
+    for (int i = 0; i < 8; ++i) {
+      for (const char* part : {"train", "test"}) {
+        const auto add = [&](const char* name, const data::FileBytes& bytes, const char* kind) {
+          data::write_file(path("pictures") / part / name / (std::to_string(i) + kind), bytes);
+        };
+        add("red", data::encode_png(shaded(6, 10, 200 + i, 20, 20)), ".png");
+        add("green", data::encode_jpeg(shaded(6, 10, 20, 200 + i, 20)), ".jpg");
+        add("redder", data::encode_png(shaded(6, 10, 201 + i, 20, 20)), ".png");
+      }
+    }
+  }
+  std::string train_on_pictures(const std::string& more = "") const {
+    return "train --model logistic --device ref --learners 1 --threads-per-learner 1 --epochs 3 "
+           "--lr 0.05 --batch 4 --out run --data imagefolder:pictures " +
+           more;
+  }
+};
+
+TEST_F(Inference, EvalTakesPicturesThatAreNotSquare) {
+  make_pictures();
+  const Outcome trained = crossbow(train_on_pictures("--json"));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome o = crossbow("eval run --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(json::parse(o.out)["test_accuracy"], json::parse(trained.out)["final_test_accuracy"]);
+}
+
+/// What is given as another data set is scaled to the model's shape, not to its own first image's.
+TEST_F(Inference, EvalScalesOtherPicturesToTheModelsShape) {
+  make_pictures();
+  ASSERT_EQ(crossbow(train_on_pictures()).code, 0);
+  for (const char* part : {"train", "test"}) {
+    for (const char* name : {"red", "green", "redder"}) {
+      data::write_file(path("larger") / part / name / "1.png",
+                       data::encode_png(shaded(30, 31, name[0] == 'r' ? 220 : 20,
+                                               name[0] == 'g' ? 220 : 20, 0)));
+    }
+  }
+  const Outcome o = crossbow("eval run --json --data imagefolder:larger");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(json::parse(o.out)["samples"], 3);
+  EXPECT_EQ(o.err, "");
+  for (const char* part : {"train", "test"}) {
+    std::filesystem::rename(path("larger") / part / "red", path("larger") / part / "orange");
+  }
+  expect_in("class 1 is 'red', that of imagefolder:larger is 'orange'",
+            crossbow("eval run --data imagefolder:larger").err);
+}
+
+TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {
+  make_pictures();
+  ASSERT_EQ(crossbow(train_on_pictures()).code, 0);
+  const json j = json::parse(crossbow("eval run --json").out);
+  ASSERT_EQ(j["per_class"].size(), 3u);
+  EXPECT_EQ(j["per_class"][0]["class"], "green");
+  EXPECT_EQ(j["per_class"][2]["class"], "redder");
+  double right = 0;
+  for (size_t c = 0; c < 3; ++c) {
+    const json& row = j["confusion"][c];
+    EXPECT_EQ(j["per_class"][c]["samples"], 8);
+    EXPECT_EQ(row[0].get<int>() + row[1].get<int>() + row[2].get<int>(), 8);
+    EXPECT_EQ(j["per_class"][c]["accuracy"], row[c].get<double>() / 8);
+    right += row[c].get<double>();
+  }
+  EXPECT_EQ(j["test_accuracy"], right / 24);
+  EXPECT_EQ(j["per_class"][0]["accuracy"], 1);
+
+  const Outcome text = crossbow("eval run");
+  expect_in("predicted as", text.out);
+  expect_in("0 green", text.out);
+  expect_in("100.00 %", text.out);
+}
+
+TEST_F(Inference, EvalOfManyClassesShowsTheWorst) {
+  for (int c = 0; c < 14; ++c) {
+    for (const char* part : {"train", "test"}) {
+      data::write_file(path("many") / part / ("class" + std::to_string(c)) / "a.png",
+                       data::encode_png(shaded(5, 5, 15 * c, 0, 0)));
+    }
+  }
+  ASSERT_EQ(crossbow(train_on_pictures("--data imagefolder:many")).code, 0);
+  const Outcome o = crossbow("eval run");
+  EXPECT_EQ(o.code, 0) << o.err;
+  expect_in("least accurate classes", o.out);
+  expect_in("most frequent confusions of", o.out);
+  EXPECT_EQ(o.out.find("predicted as"), o.out.npos);
+}
+
+/// The matrix that predictions of a folder's pictures make.
+json confusion_of(const json& predicted, const std::vector<std::string>& classes) {
+  std::map<std::string, size_t> index;
+  for (const std::string& name : classes) index.emplace(name, index.size());
+  std::vector<std::vector<int>> counts(classes.size(), std::vector<int>(classes.size()));
+  for (const json& picture : predicted["predictions"]) {
+    const std::filesystem::path path(picture["path"].get<std::string>());
+    const std::string actual = path.parent_path().filename().string();
+    ++counts.at(index.at(actual)).at(index.at(picture["classes"][0]["class"].get<std::string>()));
+  }
+  return counts;
+}
+
+TEST_F(Inference, PredictAgreesWithEval) {
+  make_pictures();
+  ASSERT_EQ(crossbow(train_on_pictures()).code, 0);
+  const Outcome o = crossbow("predict run pictures/test --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json predicted = json::parse(o.out);
+  ASSERT_EQ(predicted["predictions"].size(), 24u);
+  EXPECT_EQ(confusion_of(predicted, {"green", "red", "redder"}),
+            json::parse(crossbow("eval run --json").out)["confusion"]);
+  double sum = 0;
+  for (const json& c : predicted["predictions"][0]["classes"])
+    sum += c["probability"].get<double>();
+  EXPECT_NEAR(sum, 1, 1e-9);  // three classes are all
+}
+
+/// Its training images had one channel: pictures become grey ones, and are normalised as those.
+TEST_F(Inference, PredictOfAGreyModelAgreesWithEval) {
+  ASSERT_EQ(crossbow(tiny("--out run")).code, 0);
+  const auto set = data::open_dataset(data_.spec());
+  for (int64_t i = 0; i < set->test->size(); ++i) {
+    data::Image image{8, 8, {}};
+    const uint8_t* pixels = set->test->pixels(i, nullptr);
+    for (int p = 0; p < 64; ++p) image.rgb.insert(image.rgb.end(), 3, pixels[p]);
+    data::write_file(
+        path("digits") / std::to_string(set->test->label(i)) / (std::to_string(i) + ".png"),
+        data::encode_png(image));
+  }
+  const Outcome o = crossbow("predict run digits --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(confusion_of(json::parse(o.out), set->info.class_names),
+            json::parse(crossbow("eval run --json").out)["confusion"]);
+}
+
+TEST_F(Inference, PredictNamesABadImageAfterTheOthers) {
+  make_pictures();
+  ASSERT_EQ(crossbow(train_on_pictures()).code, 0);
+  data::write_file(path("bad.png"), {'h', 'i'});
+  const Outcome o = crossbow("predict run bad.png pictures/test/green/1.jpg nowhere.png --top 1");
+  EXPECT_EQ(o.code, 1);
+  expect_in("pictures/test/green/1.jpg: green ", o.out);
+  EXPECT_EQ(o.out.find("red"), o.out.npos) << o.out;
+  expect_in("bad.png: this is neither a JPEG nor a PNG", o.err);
+  expect_in("nowhere.png is neither a file nor a folder", o.err);
+
+  const Outcome all_bad = crossbow("predict run bad.png --json");
+  EXPECT_EQ(all_bad.code, 1);
+  const json j = json::parse(all_bad.out);
+  expect_in("neither a JPEG", j["predictions"][0]["error"].get<std::string>());
+  EXPECT_EQ(crossbow("predict run bad.png --top 0").code, 2);
+  EXPECT_EQ(crossbow("predict run").code, 2);
+}
+
+/// A checkpoint from before they were kept tells neither names nor normalisation.
+TEST_F(Inference, PredictTakesFromTheDataWhatAnOldCheckpointLacks) {
+  make_pictures();
+  ASSERT_EQ(crossbow(train_on_pictures()).code, 0);
+  const json now = json::parse(crossbow("predict run pictures/test --json").out);
+  Checkpoint old = testing::load(path("run").string());
+  EXPECT_EQ(old.class_names, (std::vector<std::string>{"green", "red", "redder"}));
+  old.class_names.clear();
+  old.normalisation.reset();
+  save_checkpoint(path("run"), old);
+  const Outcome o = crossbow("predict run pictures/test --json");
+  EXPECT_EQ(o.code, 0);
+  expect_in("does not name its classes", o.err);
+  EXPECT_EQ(json::parse(o.out)["predictions"], now["predictions"]);
+  std::filesystem::remove_all(path("pictures/train"));
+  EXPECT_EQ(crossbow("predict run pictures/test").code, 1);
+}
+
+}  // namespace
+}  // namespace crossbow
