@@ -1,0 +1,142 @@
+// crossbow runs
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "core/error.h"
+#include "train/config.h"
+#include "train/record_json.h"
+#include "train/run_summary.h"
+
+namespace crossbow::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples = R"(Examples:
+  crossbow runs                          those in ./runs, the most accurate first
+  crossbow runs runs/mnist runs/mnist-2  two of them
+  crossbow runs experiments --json       those in a folder
+)";
+
+struct Flags {
+  std::vector<std::string> folders;
+  bool json = false;
+};
+
+/// A run's folder itself, or else the runs in it.
+void add_runs_of(const fs::path& folder, std::vector<RunSummary>& runs) {
+  if (is_run(folder)) return runs.push_back(summarise(folder));
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (is_run(it->path())) found.push_back(it->path());
+  }
+  if (error) {
+    fail("cannot read the folder {} ({}): give the folder of a run, or one that holds some",
+         folder.string(), error.message());
+  }
+  if (found.empty()) {
+    fail("{} neither is nor holds the folder of a run: crossbow train makes one", folder.string());
+  }
+  std::sort(found.begin(), found.end());
+  for (const fs::path& path : found) runs.push_back(summarise(path));
+}
+
+std::vector<RunSummary> list(const std::vector<std::string>& folders) {
+  std::vector<RunSummary> runs;
+  for (const std::string& folder : folders) add_runs_of(folder, runs);
+  std::stable_sort(runs.begin(), runs.end(), [](const RunSummary& a, const RunSummary& b) {
+    return a.best_test_accuracy.value_or(-1) > b.best_test_accuracy.value_or(-1);
+  });
+  return runs;
+}
+
+std::string setting(const RunSummary& run, const std::string& name) {
+  return option_text(*run.options, *find_option(name));
+}
+
+Json to_json(const RunSummary& run, const std::vector<std::string>& differing) {
+  Json j;
+  j["run"] = run.folder.string();
+  j["problem"] = run.problem.empty() ? Json(nullptr) : Json(run.problem);
+  if (run.options) {
+    j["model"] = run.options->model;
+    j["data"] = run.options->data ? Json(*run.options->data) : Json(nullptr);
+    Json settings = Json::object();
+    for (const std::string& name : differing) settings[name] = setting(run, name);
+    j["settings"] = std::move(settings);
+    j["epochs_planned"] = run.options->epochs ? Json(*run.options->epochs) : Json(nullptr);
+  }
+  j["epochs"] = run.epochs;
+  j["final_test_accuracy"] = crossbow::to_json(run.final_test_accuracy);
+  j["best_test_accuracy"] = crossbow::to_json(run.best_test_accuracy);
+  j["best_epoch"] = run.best_epoch ? Json(*run.best_epoch) : Json(nullptr);
+  j["train_seconds"] = run.train_seconds;
+  j["images_per_second"] = run.images_per_second;
+  j["learners"] = run.arrangement.learners;
+  j["threads_per_learner"] = run.arrangement.threads;
+  return j;
+}
+
+std::string accuracy_text(const std::optional<double>& accuracy) {
+  return accuracy ? percent(*accuracy) : "-";
+}
+
+/// Where the folder's settings differ, then what is odd about it.
+std::string remarks(const RunSummary& run, const std::vector<std::string>& differing) {
+  std::vector<std::string> parts;
+  for (const std::string& name : differing) {
+    if (run.options) parts.push_back(name + ' ' + setting(run, name));
+  }
+  if (!run.problem.empty()) parts.push_back('(' + run.problem + ')');
+  return printable(fmt::format("{}", fmt::join(parts, "  ")));
+}
+
+void print_table(const std::vector<RunSummary>& runs) {
+  const auto differing = differing_options(runs);
+  size_t name = std::string_view("run").size();
+  for (const RunSummary& run : runs) name = std::max(name, run.folder.string().size());
+  fmt::print("{:<{}} {:>9} {:>9} {:>7} {:>10} {:>9}  {}\n", "run", name, "best", "final", "epochs",
+             "train s", "images/s", differing.empty() ? "" : "settings that differ");
+  for (const RunSummary& run : runs) {
+    const bool planned = run.options && run.options->epochs;
+    fmt::print("{:<{}} {:>9} {:>9} {:>7} {:>10.1f} {:>9}  {}\n", printable(run.folder.string()),
+               name, accuracy_text(run.best_test_accuracy), accuracy_text(run.final_test_accuracy),
+               planned ? fmt::format("{}/{}", run.epochs, *run.options->epochs)
+                       : std::to_string(run.epochs),
+               run.train_seconds, grouped(std::llround(run.images_per_second)),
+               remarks(run, differing));
+  }
+}
+
+int run(const Flags& flags) {
+  const auto runs = list(flags.folders.empty() ? std::vector<std::string>{"runs"} : flags.folders);
+  if (!flags.json) {
+    print_table(runs);
+    return 0;
+  }
+  const auto differing = differing_options(runs);
+  Json list = Json::array();
+  for (const RunSummary& run : runs) list.push_back(to_json(run, differing));
+  print_json({{"runs", std::move(list)}});
+  return 0;
+}
+
+}  // namespace
+
+Run add_runs(CLI::App& root) {
+  CLI::App& app =
+      *root.add_subcommand("runs", "compare runs: settings that differ, accuracy, time");
+  const auto flags = std::make_shared<Flags>();
+  app.add_option("folder", flags->folders, "runs, or folders of runs [runs]")->type_name("DIR");
+  app.add_flag("--json", flags->json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace crossbow::cli
