@@ -17,10 +17,13 @@ using Run = std::function<int()>;
 
 Run add_train(CLI::App& root);
 Run add_eval(CLI::App& root);
+Run add_predict(CLI::App& root);
+Run add_runs(CLI::App& root);
 Run add_bench(CLI::App& root);
 Run add_models(CLI::App& root);
 Run add_data(CLI::App& root);
 Run add_graph(CLI::App& root);
+Run add_completion(CLI::App& root);
 
 /// The flags that stand for options of a run.
 class OptionFlags {
@@ -37,6 +40,9 @@ class OptionFlags {
   std::map<std::string, std::string> given_;
   std::string config_;
 };
+
+/// "crossbow X.Y.Z" on the first line, then what it is built with and uses on this machine.
+std::string version_text();
 
 /// JSON whose keys keep the order in which they were set.
 using Json = nlohmann::ordered_json;

@@ -47,12 +47,13 @@ void refuse_extras(const CLI::App& app) {
 
 int run(int argc, char** argv) {
   CLI::App root("Trains neural networks with small batches.", "crossbow");
-  root.set_version_flag("--version", "crossbow " CROSSBOW_VERSION);
+  root.set_version_flag("--version", version_text);
   root.footer("`crossbow train` alone trains LeNet on handwritten digits.");
   root.allow_extras();
   std::string name = "crossbow";
   std::vector<std::pair<CLI::App*, Run>> commands;
-  for (const auto add : {add_train, add_eval, add_bench, add_models, add_data, add_graph}) {
+  for (const auto add : {add_train, add_eval, add_predict, add_runs, add_bench, add_models,
+                         add_data, add_graph, add_completion}) {
     Run command = add(root);
     CLI::App* app = root.get_subcommands([](CLI::App*) { return true; }).back();
     app->allow_extras();

@@ -123,7 +123,7 @@ int run(const Flags& flags) {
 Run add_models(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("models", "list the models, or show one and its recipe");
   const auto flags = std::make_shared<Flags>();
-  app.add_option("name", flags->name, "the model to show");
+  app.add_option("model", flags->name, "the model to show")->type_name("NAME");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
   app.footer(kExamples);
   return [flags] { return run(*flags); };

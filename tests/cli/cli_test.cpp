@@ -12,45 +12,17 @@
 #include <set>
 #include <thread>
 
-#include "support/paths.h"
-#include "train/tiny_run.h"
+#include "cli/command.h"
 
 namespace crossbow {
 namespace {
 
 using nlohmann::json;
-using testing::TinyData;
+using testing::Outcome;
+using testing::text_of;
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class Cli : public ::testing::Test {
+class Cli : public testing::CommandTest {
  protected:
-  /// Runs `crossbow ARGUMENTS` in an empty folder, where it also finds its caches.
-  Outcome crossbow(const std::string& arguments) {
-    const std::string command = "cd " + folder() + " && XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive " +
-                                crossbow_binary() + ' ' + arguments + " >out 2>err";
-    Outcome outcome;
-    const int status = std::system(command.c_str());
-    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    outcome.out = text_of(work_.path() / "out");
-    outcome.err = text_of(work_.path() / "err");
-    return outcome;
-  }
-  std::string folder() const { return work_.path().string(); }
-  /// A run of a few steps; of an option given twice, the last counts.
-  std::string tiny(const std::string& more = "") const {
-    return "train --model logistic --device ref --learners 1 --threads-per-learner 1 --epochs 2 "
-           "--data " +
-           data_.spec() + ' ' + more;
-  }
   void expect_usage_error(const std::string& arguments, const std::string& sentence) {
     const Outcome o = crossbow(arguments);
     EXPECT_EQ(o.code, 2) << arguments;
@@ -63,9 +35,6 @@ class Cli : public ::testing::Test {
     EXPECT_EQ(o.code, 1) << arguments;
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, sentence, o.err);
   }
-
-  TinyData data_;
-  data::TemporaryFolder work_;
 };
 
 void expect_keys(const json& object, const std::set<std::string>& wanted) {
@@ -74,7 +43,8 @@ void expect_keys(const json& object, const std::set<std::string>& wanted) {
 
 TEST_F(Cli, EveryCommandHelpsWithExamples) {
   EXPECT_EQ(crossbow("--help").code, 0);
-  for (const char* command : {"train", "eval", "bench", "models", "data", "graph"}) {
+  for (const char* command :
+       {"train", "eval", "predict", "runs", "bench", "models", "data", "graph", "completion"}) {
     const Outcome o = crossbow(std::string(command) + " --help");
     EXPECT_EQ(o.code, 0);
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, std::string("  crossbow ") + command, o.out);
