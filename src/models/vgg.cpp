@@ -39,6 +39,8 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
     }
     x = halve(x);
   }
+  // fc1 reads every position that is left, as in the published net: one at 32×32, and 7×7 at
+  // 224×224. Batch norm before it and behind it keeps its steps small there too.
   x = dropout(x, 0.5f);
   x = relu(dense(x, Dense{.outputs = 512, .weight_init = init}, "fc1"));
   x = dropout(batch_norm(x, kBatchNorm, "bn14"), 0.5f);

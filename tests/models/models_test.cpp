@@ -97,8 +97,8 @@ TEST(Models, ImagesThatDoNotFitAreRefusedByName) {
   EXPECT_EQ(error_of([] {
               build_model("lenet", {.image = {3, 12, 12}});
             }),
-            "layer conv2: conv2d weights [64, 32, 5, 5] with dilation 1 are larger than x "
-            "[16, 32, 4, 4] with padding 0");
+            "the model 'lenet' is for images of 16 to 128 pixels a side, not 12x12; scale a "
+            "folder's images with --image-size, or choose resnet-20");
   EXPECT_EQ(error_of([] { build_model("resnet-20", {.image = {300}}); }),
             "layer conv: x must be [N, C, H, W], not [16, 300]");
 }
