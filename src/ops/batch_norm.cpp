@@ -49,6 +49,13 @@ void gradient(GradientContext& c) {
   auto a = std::make_shared<BatchNormGradAttributes>();
   static_cast<BatchNormAttributes&>(*a) = node.attrs<BatchNormAttributes>();
   if (!a->training) fail("layer {}: batch norm is differentiated in training only", node.name);
+  const Shape& x = c.input(kX).shape();
+  if (x.elements() == x[1]) {
+    fail(
+        "layer {}: batch norm learns from more than one value for each channel, but x is {}; train "
+        "on at least 2 rows at a time",
+        node.name, x.str());
+  }
   const bool has_residual = node.has_input(kResidual);
   const Tensor dy = c.output_gradient();
   a->residual = has_residual && a->relu;

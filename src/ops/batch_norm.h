@@ -17,7 +17,9 @@ struct BatchNormAttributes : Attributes {
 /// x [N, C, H, W] or [N, C]; scale, shift, running_mean, running_variance [C]; optional residual
 /// shaped as x: y = relu?(scale·(x − mean)/sqrt(variance + epsilon) + shift + residual).
 /// Outputs: y and, in training, the batch mean [C] and 1/sqrt(variance + epsilon) [C], both f32.
-/// In training the running statistics (states) are updated as a side effect.
+/// In training the running statistics (states) are updated as a side effect. The gradient of a
+/// batch norm over a single value for each channel (x [1, C] or [1, C, 1, 1]) is refused, as by
+/// PyTorch: the value less its mean is rounding noise, which the variance of 0 would blow up.
 Tensor batch_norm(Tensor x, Tensor scale, Tensor shift, Tensor running_mean,
                   Tensor running_variance, const BatchNormAttributes& attributes,
                   std::string name = {});

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/text.h"
 
 namespace crossbow {
 namespace {
@@ -27,13 +28,36 @@ data::PipelineOptions statistics_pipeline(const TrainOptions& options, const dat
   return p;
 }
 
+/// Numbers of rows that are nobody's choice need an explanation where the net refuses them. A last
+/// batch of one row is refused before the first step, rather than left out: every epoch is the
+/// whole set, and another batch size costs the user nothing.
+void compile_training(CompiledModel& model, const TrainOptions& options,
+                      const data::Dataset& dataset) {
+  const BatchShape batch = batch_shape(options, dataset);
+  for (const int64_t rows : batch.program_rows()) {
+    try {
+      model.training(rows);
+    } catch (const Error& e) {
+      if (rows == options.batch) throw;
+      if (rows == batch.part_rows() || rows == batch.rows % batch.part_rows()) {
+        fail("{}: --splits {} cuts batches of {} into parts, one of them of {}; choose fewer",
+             e.what(), options.splits, options.batch, count(rows, "row"));
+      }
+      fail(
+          "{}: {} training images in batches of {} end in one, or in a part, of {}; choose another "
+          "--batch",
+          e.what(), dataset.train->size(), options.batch, count(rows, "row"));
+    }
+  }
+}
+
 /// All programs of the run, so that the arenas can be made.
 CompiledModel compile(const Graph& forward, const TrainOptions& options,
                       const Arrangement& arrangement, const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
   omp_set_num_threads(arrangement.threads);
   CompiledModel model(forward, compile_options(options, arrangement, &tuner));
-  for (const int64_t rows : batch_shape(options, dataset).program_rows()) model.training(rows);
+  compile_training(model, options, dataset);
   Evaluator::compile(model, dataset.test->size(),
                      evaluation_rows(batch_shape(options, dataset).part_rows()));
   if (images_measured(model, options, arrangement) > 0) {

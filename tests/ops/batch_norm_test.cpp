@@ -88,5 +88,23 @@ TEST_F(BatchNormTest, IsNotDifferentiatedInInference) {
             "layer bn: batch norm is differentiated in training only");
 }
 
+TEST_F(BatchNormTest, IsNotDifferentiatedOverASingleValue) {
+  const auto error = [&](Shape shape) {
+    graph = Graph();
+    const Tensor y = norm(parameter(graph, shape, {}, "x"), 6, 6);
+    const Tensor loss = mean_squared_error(y, input(graph, y.shape(), 1));
+    return error_of([&] { differentiate(graph, loss.value); });
+  };
+  for (const Shape& shape : {Shape{1, 6}, {1, 6, 1, 1}}) {
+    EXPECT_EQ(error(shape),
+              "layer bn: batch norm learns from more than one value for each channel, "
+              "but x is " +
+                  shape.str() + "; train on at least 2 rows at a time");
+  }
+  for (const Shape& shape : {Shape{2, 6}, {2, 6, 1, 1}, {1, 6, 1, 2}}) {
+    EXPECT_EQ(error(shape), "no error");
+  }
+}
+
 }  // namespace
 }  // namespace crossbow::testing

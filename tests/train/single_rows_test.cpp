@@ -1,0 +1,83 @@
+// Batches, last batches and parts of batches of one row where a batch norm needs more.
+#include <gtest/gtest.h>
+
+#include "models/model.h"
+#include "ops/pool.h"
+#include "plan/compiled_model.h"
+#include "support/error_text.h"
+#include "train/benchmark.h"
+#include "train/recipe.h"
+#include "train/tiny_run.h"
+
+namespace crossbow::testing {
+namespace {
+
+/// With a batch norm over rows, in which one row is a single value for each channel.
+Tensor net_of_rows(Tensor images) {
+  return dense(batch_norm(dense(images, Dense{.outputs = 6}), {}, "bn"), Dense{.outputs = 10});
+}
+
+constexpr const char* kError =
+    "layer bn: batch norm learns from more than one value for each channel, but x is [1, 6]; train "
+    "on at least 2 rows at a time";
+
+std::string error_with(int64_t batch, int64_t splits, const std::string& device,
+                       const ModelFunction& net = net_of_rows) {
+  const TinyData data;
+  TrainOptions options = tiny_options(data, device);
+  options.epochs = 1;
+  options.batch = batch;
+  options.splits = splits;
+  return error_of([&] { train(net, options); });
+}
+
+TEST(SingleRows, AreRefusedWithTheOptionThatMakesThem) {
+  for (const char* device : {"cpu", "ref"}) {
+    SCOPED_TRACE(device);
+    EXPECT_EQ(error_with(1, 1, device), kError);
+    EXPECT_EQ(error_with(23, 1, device),
+              std::string(kError) +
+                  ": 70 training images in batches of 23 end in one, or in a part, of 1 row; "
+                  "choose another --batch");
+    EXPECT_EQ(error_with(7, 7, device),
+              std::string(kError) +
+                  ": --splits 7 cuts batches of 7 into parts, one of them of 1 row; choose fewer");
+    EXPECT_EQ(error_with(7, 2, device),
+              "no error");  // parts of 4 and 3
+    EXPECT_EQ(error_with(10, 4, device),
+              std::string(kError) +
+                  ": --splits 4 cuts batches of 10 into parts, one of them of 1 row; choose fewer");
+    EXPECT_EQ(error_with(14, 1, device), "no error");
+  }
+}
+
+TEST(SingleRows, DoWhereTheMapHasMorePositions) {
+  for (const char* device : {"cpu", "ref"}) {
+    EXPECT_EQ(error_with(23, 1, device, tiny_net), "no error");
+    EXPECT_EQ(error_with(7, 7, device, tiny_net), "no error");
+  }
+}
+
+TEST(SingleRows, AreRefusedByBenchToo) {
+  TrainOptions options;
+  options.model = "vgg-16";
+  options.batch = 1;
+  options.sync = "none";
+  options.deterministic = true;
+  options = with_recipe(options, find_model(options.model).recipe);
+  EXPECT_EQ(error_of([&] { benchmark(options, 0.1); }),
+            "layer bn14: batch norm learns from more than one value for each channel, but x is "
+            "[1, 512]; train on at least 2 rows at a time");
+}
+
+TEST(SingleRows, AreEvaluated) {
+  const ModelSpec spec{.image = {1, 24, 24}, .classes = 10, .batch = 1};
+  CompileOptions reference;
+  reference.device = "ref";
+  CompiledModel model(build_model("vgg-16", spec), reference);
+  EXPECT_NO_THROW(model.evaluation(1));
+  EXPECT_THROW(model.training(1), Error);
+}
+
+}  // namespace
+}  // namespace crossbow::testing
