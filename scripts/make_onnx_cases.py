@@ -152,6 +152,9 @@ add("large values", "Softmax", {"x": numbers(3, 5, low=-400, high=400)}, axis=1)
 cross_entropy("5 classes", 4, 5, 2)
 cross_entropy("large logits", 3, 10, 300)
 
+for approximate in ("none", "tanh"):
+    add(approximate, "Gelu", {"x": numbers(3, 7, low=-6, high=6)}, approximate=approximate)
+
 lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
 OUTPUT.parent.mkdir(parents=True, exist_ok=True)
 OUTPUT.write_text(f'{{"onnx":"{onnx.__version__}","opset":{OPSET},"cases":[\n{lines}\n]}}\n')

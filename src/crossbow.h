@@ -8,6 +8,7 @@
 #include "ops/activation.h"   // IWYU pragma: export
 #include "ops/dropout.h"      // IWYU pragma: export
 #include "ops/elementwise.h"  // IWYU pragma: export
+#include "ops/gelu.h"         // IWYU pragma: export
 #include "ops/pool.h"         // IWYU pragma: export
 #include "ops/scale_bias.h"   // IWYU pragma: export
 #include "ops/shape_ops.h"    // IWYU pragma: export

@@ -75,21 +75,36 @@ TEST_P(LoopsTest, NamesItself) {
   EXPECT_STREQ(loops_->name, GetParam());
 }
 
+double gelu(double x) {
+  return x * std::erfc(-x / std::sqrt(2.0)) / 2;
+}
+double gelu_tanh(double x) {
+  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double derivative(double (*f)(double), double x) {
+  return (f(x + 1e-5) - f(x - 1e-5)) / 2e-5;
+}
+/// Far below zero gelu(x) is about e^(−x²/2), whose exponent is rounded to f32.
+constexpr double kGeluSlack = 64;
+
 TEST_P(LoopsTest, UnaryMatchesItsFormula) {
   for_types([&](auto t) {
     using T = decltype(t);
-    const auto check = [&](typename TypedLoops<T>::Unary loop, double (*f)(double)) {
+    const auto check = [&](typename TypedLoops<T>::Unary loop, double (*f)(double),
+                           double slack = 8) {
       for (int64_t n : kSizes) {
         const auto x = random_values<T>(n, 1, -6, 6);
         std::vector<T> y(n + 1, stored<T>(42));
         loop(x.data(), y.data(), n);
-        for (int64_t i = 0; i < n; ++i) expect_close(y[i], f(to_float(x[i])));
+        for (int64_t i = 0; i < n; ++i) expect_close(y[i], f(to_float(x[i])), slack);
         EXPECT_EQ(to_float(y[n]), 42) << "wrote past the end";
       }
     };
     check(typed<T>().relu, [](double x) { return std::max(x, 0.0); });
     check(typed<T>().sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); });
     check(typed<T>().tanh, [](double x) { return std::tanh(x); });
+    check(typed<T>().gelu, gelu, kGeluSlack);
+    check(typed<T>().gelu_tanh, gelu_tanh, kGeluSlack);
   });
 }
 
@@ -116,6 +131,9 @@ TEST_P(LoopsTest, BinaryMatchesItsFormula) {
     check(typed<T>().relu_grad, [](double dy, double y) { return y > 0 ? dy : 0; });
     check(typed<T>().sigmoid_grad, [](double dy, double y) { return dy * y * (1 - y); });
     check(typed<T>().tanh_grad, [](double dy, double y) { return dy * (1 - y * y); });
+    check(typed<T>().gelu_grad, [](double dy, double x) { return dy * derivative(gelu, x); });
+    check(typed<T>().gelu_tanh_grad,
+          [](double dy, double x) { return dy * derivative(gelu_tanh, x); });
   });
 }
 
@@ -135,17 +153,40 @@ TEST_P(LoopsTest, ActivationsAreAccurateEverywhere) {
   }
 }
 
+TEST_P(LoopsTest, GeluIsAccurateEverywhere) {
+  std::vector<float> x;
+  for (double v = 1e-30; v < 200; v *= 1.003) x.insert(x.end(), {float(v), float(-v)});
+  const std::vector<float> one(x.size(), 1);
+  const auto n = static_cast<int64_t>(x.size());
+  std::vector<float> y(x.size()), dx(x.size());
+  const auto check = [&](TypedLoops<float>::Unary loop, TypedLoops<float>::Binary grad,
+                         double (*f)(double)) {
+    loop(x.data(), y.data(), n);
+    grad(one.data(), x.data(), dx.data(), n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i];
+      // Relative to x, as PyTorch's; down to −6 to the value itself, which a sum with 1 would lose.
+      EXPECT_NEAR(y[i], f(v), 4 * 0x1p-24 * std::abs(v)) << v;
+      if (v > -6) expect_close(y[i], f(v), kGeluSlack);
+      EXPECT_NEAR(dx[i], derivative(f, v), 2e-6) << v;
+    }
+  };
+  check(typed<float>().gelu, typed<float>().gelu_grad, gelu);
+  check(typed<float>().gelu_tanh, typed<float>().gelu_tanh_grad, gelu_tanh);
+}
+
 TEST_P(LoopsTest, NotANumberGoesThrough) {
   for_types([&](auto t) {
     using T = decltype(t);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const std::vector<T> x(20, stored<T>(nan)), one(20, stored<T>(1));
     std::vector<T> y(20);
-    for (const auto loop : {typed<T>().relu, typed<T>().sigmoid, typed<T>().tanh}) {
+    const auto& l = typed<T>();
+    for (const auto loop : {l.relu, l.sigmoid, l.tanh, l.gelu, l.gelu_tanh}) {
       loop(x.data(), y.data(), 20);
       for (T v : y) EXPECT_TRUE(std::isnan(to_float(v)));
     }
-    for (const auto loop : {typed<T>().add, typed<T>().add_relu, typed<T>().multiply}) {
+    for (const auto loop : {l.add, l.add_relu, l.multiply, l.gelu_grad, l.gelu_tanh_grad}) {
       loop(one.data(), x.data(), y.data(), 20);
       for (T v : y) EXPECT_TRUE(std::isnan(to_float(v)));
     }
@@ -160,6 +201,16 @@ TEST_P(LoopsTest, ActivationsSaturate) {
   EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 1}));
   typed<float>().tanh(x.data(), y.data(), 4);
   EXPECT_EQ(y, (std::vector<float>{-1, -1, 1, 1}));
+  const std::vector<float> far = {-1e30f, -100, 100, 1e30f}, one(4, 1);
+  const TypedLoops<float>& l = typed<float>();
+  for (const auto loop : {l.gelu, l.gelu_tanh}) {
+    loop(far.data(), y.data(), 4);
+    EXPECT_EQ(y, (std::vector<float>{0, 0, 100, 1e30f}));
+  }
+  for (const auto loop : {l.gelu_grad, l.gelu_tanh_grad}) {
+    loop(one.data(), far.data(), y.data(), 4);
+    EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 1}));
+  }
 }
 
 TEST_P(LoopsTest, Bf16IsRoundedToNearestEven) {

@@ -5,6 +5,7 @@
 #include "graph/source.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
+#include "ops/gelu.h"
 #include "ops/loss.h"
 #include "ops/scale_bias.h"
 #include "ops/shape_ops.h"
@@ -34,6 +35,9 @@ TEST_F(ShapesTest, Elementwise) {
             "layer multiply: a [2, 3] and b [2, 3, 1] must have the same shape");
   EXPECT_EQ(error_of([&] { relu(labels({4})); }),
             "layer relu_1: x [4] must hold floating-point numbers, but holds i32");
+  EXPECT_EQ(gelu(x({2, 3})).shape(), (Shape{2, 3}));
+  EXPECT_EQ(error_of([&] { gelu(labels({4})); }),
+            "layer gelu_1: x [4] must hold floating-point numbers, but holds i32");
 }
 
 TEST_F(ShapesTest, ScaleBias) {

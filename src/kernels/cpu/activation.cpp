@@ -1,24 +1,32 @@
 #include "ops/activation.h"
 
+#include "core/error.h"
 #include "kernels/cpu/elementwise.h"
 
 namespace crossbow {
 namespace {
 
+/// Both loops of an activation.
 template <typename T>
-typename TypedLoops<T>::Unary forward(Activation activation) {
-  const TypedLoops<T>& l = typed_loops<T>();
-  return activation == Activation::relu      ? l.relu
-         : activation == Activation::sigmoid ? l.sigmoid
-                                             : l.tanh;
-}
+struct ActivationLoops {
+  typename TypedLoops<T>::Unary forward;
+  typename TypedLoops<T>::Binary backward;
+};
 
 template <typename T>
-typename TypedLoops<T>::Binary backward(Activation activation) {
+ActivationLoops<T> loops_of(Activation activation) {
   const TypedLoops<T>& l = typed_loops<T>();
-  return activation == Activation::relu      ? l.relu_grad
-         : activation == Activation::sigmoid ? l.sigmoid_grad
-                                             : l.tanh_grad;
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return {l.relu, l.relu_grad};
+    case Activation::sigmoid:
+      return {l.sigmoid, l.sigmoid_grad};
+    case Activation::tanh:
+      return {l.tanh, l.tanh_grad};
+  }
+  fail("the CPU has no loops for the activation '{}'", name_of(activation));
 }
 
 PreparedKernel prepare(const PrepareContext& context) {
@@ -28,13 +36,14 @@ PreparedKernel prepare(const PrepareContext& context) {
   if (activation == Activation::sigmoid && layout.elements() != layout.shape.elements()) {
     layout = Layout::plain(layout.shape, layout.dtype);
   }
-  return prepare_unary(context, layout, [=](auto t) { return forward<decltype(t)>(activation); });
+  return prepare_unary(context, layout,
+                       [=](auto t) { return loops_of<decltype(t)>(activation).forward; });
 }
 
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Activation activation = context.node.attrs<ActivationAttributes>().activation;
   return prepare_binary(context, elementwise_layout(context, {1, 0}),
-                        [=](auto t) { return backward<decltype(t)>(activation); });
+                        [=](auto t) { return loops_of<decltype(t)>(activation).backward; });
 }
 
 const RegisterKernel kRelu{"cpu", "relu", prepare};

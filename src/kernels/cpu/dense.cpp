@@ -2,6 +2,7 @@
 
 #include <dnnl.hpp>
 
+#include "core/error.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/prepare.h"
 #include "kernels/cpu/team.h"
@@ -33,18 +34,18 @@ dnnl::post_ops fused(Activation activation) {
   };
   switch (activation) {
     case Activation::none:
-      break;
+      return ops;
     case Activation::relu:
       append(dnnl::algorithm::eltwise_relu);
-      break;
+      return ops;
     case Activation::sigmoid:
       append(dnnl::algorithm::eltwise_logistic);
-      break;
+      return ops;
     case Activation::tanh:
       append(dnnl::algorithm::eltwise_tanh);
-      break;
+      return ops;
   }
-  return ops;
+  fail("the CPU cannot fuse the activation '{}' into a dense layer", name_of(activation));
 }
 
 PreparedKernel prepare_dense(const PrepareContext& c) {

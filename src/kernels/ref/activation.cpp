@@ -24,7 +24,7 @@ T derivative(Activation activation, T y) {
     case Activation::tanh:
       return 1 - y * y;
   }
-  return 1;
+  fail("the reference device has no derivative of the activation '{}'", name_of(activation));
 }
 
 template <typename T>

@@ -79,7 +79,7 @@ T activate(Activation activation, T x) {
     case Activation::tanh:
       return std::tanh(x);
   }
-  return x;
+  fail("the reference device has no activation '{}'", name_of(activation));
 }
 
 }  // namespace crossbow::ref

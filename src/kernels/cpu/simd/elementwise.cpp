@@ -36,6 +36,29 @@ F32 tanh_grad(F32 dy, F32 y) {
   return dy * (1 - y * y);
 }
 
+F32 gelu(F32 x) {
+  return x * normal(x).below;
+}
+F32 gelu_grad(F32 dy, F32 x) {
+  const Normal n = normal(x);
+  return dy * (n.below + 0.398942280f * x * n.bell);
+}
+
+// (1 + tanh(u))/2 is sigmoid(2u), and 2u = kLinear·x + kCubic·x³.
+constexpr float kLinear = 1.59576912f, kCubic = 0.0713548163f;
+
+F32 gelu_tanh(F32 x) {
+  return x * sigmoid(x * (kLinear + kCubic * x * x));
+}
+/// Beyond 20 the sigmoid is 0 or 1, and the square of x, which may be infinite, must not count.
+F32 gelu_tanh_grad(F32 dy, F32 x) {
+  F32 inside = x < -20 ? broadcast(-20) : x;
+  inside = inside > 20 ? broadcast(20) : inside;
+  const F32 square = inside * inside;
+  const F32 s = sigmoid(inside * (kLinear + kCubic * square));
+  return dy * (s + inside * s * (1 - s) * (kLinear + 3 * kCubic * square));
+}
+
 template <typename T>
 void fill(TypedLoops<T>& t) {
   t.add = binary<T, add>;
@@ -44,9 +67,13 @@ void fill(TypedLoops<T>& t) {
   t.relu = unary<T, relu>;
   t.sigmoid = unary<T, sigmoid>;
   t.tanh = unary<T, tanh>;
+  t.gelu = unary<T, gelu>;
+  t.gelu_tanh = unary<T, gelu_tanh>;
   t.relu_grad = binary<T, relu_grad>;
   t.sigmoid_grad = binary<T, sigmoid_grad>;
   t.tanh_grad = binary<T, tanh_grad>;
+  t.gelu_grad = binary<T, gelu_grad>;
+  t.gelu_tanh_grad = binary<T, gelu_tanh_grad>;
 }
 
 }  // namespace
