@@ -2,7 +2,6 @@
 // "Deep learning with Elastic Averaging SGD", NIPS 2015: elastic averaging (elastic.h) with
 // α = β/k, β = 0.9, and no momentum of the central model. EASGD's learners take plain steps,
 // EAMSGD's have Nesterov's momentum. The paper's τ is 1 to 64; ours is 1 unless set.
-#include "core/error.h"
 #include "sync/elastic.h"
 
 namespace crossbow {
@@ -23,24 +22,14 @@ std::unique_ptr<const SyncAlgorithm> elastic(std::string_view name, const SyncOp
   });
 }
 
-std::unique_ptr<const SyncAlgorithm> make_easgd(const SyncOptions& o) {
-  if (o.momentum > 0) {
-    fail_usage("--sync easgd: its learners have no momentum; add --momentum 0, or choose eamsgd");
-  }
-  return elastic("easgd", o);
-}
-
-std::unique_ptr<const SyncAlgorithm> make_eamsgd(const SyncOptions& o) {
-  if (!(o.momentum > 0 && o.nesterov)) {
-    fail_usage(
-        "--sync eamsgd: its learners have Nesterov's momentum; add --momentum and --nesterov");
-  }
-  return elastic("eamsgd", o);
-}
-
-const RegisterSync kEasgd{{"easgd", "elastic averaging of learners without momentum", make_easgd}};
-const RegisterSync kEamsgd{
-    {"eamsgd", "elastic averaging of learners with Nesterov's momentum", make_eamsgd}};
+const RegisterSync kEasgd{{"easgd",
+                           "elastic averaging of learners without momentum",
+                           [](const SyncOptions& o) { return elastic("easgd", o); },
+                           {.momentum = SolverNeeds::Momentum::none}}};
+const RegisterSync kEamsgd{{"eamsgd",
+                            "elastic averaging of learners with Nesterov's momentum",
+                            [](const SyncOptions& o) { return elastic("eamsgd", o); },
+                            {.momentum = SolverNeeds::Momentum::nesterov}}};
 
 }  // namespace
 }  // namespace crossbow

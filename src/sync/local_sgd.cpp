@@ -40,9 +40,10 @@ std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o, std::string_view
 
 const RegisterSync kLocal{{"local-sgd", "learners go on from their mean every 8 steps",
                            [](const SyncOptions& o) { return make(o, "local-sgd", false); }}};
-const RegisterSync kPostLocal{
-    {"post-local-sgd", "as ssgd until the rate first drops, then as local-sgd",
-     [](const SyncOptions& o) { return make(o, "post-local-sgd", true); }}};
+const RegisterSync kPostLocal{{"post-local-sgd",
+                               "as ssgd until the rate first drops, then as local-sgd",
+                               [](const SyncOptions& o) { return make(o, "post-local-sgd", true); },
+                               {.rate_drops = true}}};
 
 }  // namespace
 }  // namespace crossbow

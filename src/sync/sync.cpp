@@ -13,6 +13,25 @@ std::map<std::string_view, SyncEntry>& registry() {
   return entries;
 }
 
+void check_momentum(std::string_view name, const SyncOptions& o, SolverNeeds::Momentum needed) {
+  using Momentum = SolverNeeds::Momentum;
+  if (needed == Momentum::none && o.momentum > 0) {
+    fail_usage("--momentum {}: the learners of {} have none; leave it out, or choose eamsgd",
+               o.momentum, name);
+  }
+  if (needed == Momentum::none && o.nesterov) {
+    fail_usage("--nesterov: the learners of {} have no momentum; leave it out, or choose eamsgd",
+               name);
+  }
+  if (needed == Momentum::nesterov && !(o.momentum > 0)) {
+    fail_usage("--momentum {}: the learners of {} have Nesterov's; leave it out, or choose easgd",
+               o.momentum, name);
+  }
+  if (needed == Momentum::nesterov && !o.nesterov) {
+    fail_usage("--nesterov false: the learners of {} have Nesterov's momentum; leave it out", name);
+  }
+}
+
 }  // namespace
 
 RegisterSync::RegisterSync(const SyncEntry& entry) {
@@ -23,6 +42,11 @@ std::vector<SyncEntry> sync_catalogue() {
   std::vector<SyncEntry> entries;
   for (const auto& [name, entry] : registry()) entries.push_back(entry);
   return entries;
+}
+
+SolverNeeds sync_needs(std::string_view name) {
+  const auto it = registry().find(name);
+  return it == registry().end() ? SolverNeeds{} : it->second.needs;
 }
 
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
@@ -47,6 +71,7 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
   if (options.alpha && !(*options.alpha > 0)) {
     fail_usage("--alpha {}: it must be above 0", *options.alpha);
   }
+  check_momentum(name, options, it->second.needs.momentum);
   return it->second.make(options);
 }
 

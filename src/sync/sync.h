@@ -78,12 +78,23 @@ class SyncAlgorithm {
 /// that it has no use for or that would make it diverge.
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options);
 
+/// What an algorithm needs of the learners' solver: a run's default where the user leaves it open,
+/// so that the algorithm's name alone is enough.
+struct SolverNeeds {
+  enum class Momentum { any, none, nesterov };
+  Momentum momentum = Momentum::any;
+  bool rate_drops = false;  // it changes at the schedule's first drop
+};
+
 struct SyncEntry {
   std::string_view name, summary;  // one line, for people to read
   std::unique_ptr<const SyncAlgorithm> (*make)(const SyncOptions& options);
+  SolverNeeds needs = {};
 };
 /// In alphabetical order.
 std::vector<SyncEntry> sync_catalogue();
+/// Nothing in particular for a name that is not in the catalogue.
+SolverNeeds sync_needs(std::string_view name);
 
 /// `const RegisterSync k{{"sma", "synchronous model averaging", make}};`
 struct RegisterSync {

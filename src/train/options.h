@@ -9,8 +9,8 @@
 
 namespace crossbow {
 
-/// An unset optional is "auto": taken from the model's recipe, or chosen by the program where the
-/// comment says so. A plain value.
+/// An unset optional is "auto": what the sync algorithm needs, else the model's recipe, or chosen by
+/// the program where the comment says so. A plain value.
 struct TrainOptions {
   // What to train, on what.
   std::string model = "lenet";      // a name that `crossbow models` lists, options after a colon
@@ -56,7 +56,7 @@ struct TrainOptions {
   std::optional<double> lr_gamma;                    // factor at each milestone
   std::optional<double> warmup;                      // epochs over which the rate grows from 0
   std::optional<double> momentum;                    // heavy ball, PyTorch's form
-  bool nesterov = false;
+  std::optional<bool> nesterov;
   std::optional<double> weight_decay;  // on all parameters
   std::optional<double> clip_norm;     // largest global norm of the gradient; auto: no limit
 

@@ -1,6 +1,9 @@
 #include "train/recipe.h"
 
+#include <cmath>
+
 #include "data/dataset.h"
+#include "sync/sync.h"
 #include "train/schedule.h"
 
 namespace crossbow {
@@ -11,6 +14,29 @@ void fill(std::optional<T>& option, const U& value) {
   if (!option) option = static_cast<T>(value);
 }
 
+/// What the options' algorithm needs of the solver, where they leave it open.
+void fill_needs(TrainOptions& o, const Recipe& recipe) {
+  using Momentum = SolverNeeds::Momentum;
+  const SolverNeeds needs = sync_needs(o.sync);
+  if (needs.momentum == Momentum::none) {
+    // With momentum m a gradient moves the weights by 1 + m + m² + … = 1/(1 − m) times the rate.
+    // Steps without momentum learn as fast at a rate as many times as large.
+    const double rate = recipe.lr / (1 - recipe.momentum);
+    fill(o.lr, std::round(rate * 1e9) / 1e9);  // 0.1 rather than 0.10000000000000002
+    fill(o.momentum, 0);
+  }
+  if (needs.momentum == Momentum::nesterov) {
+    fill(o.momentum, recipe.momentum > 0 ? recipe.momentum : 0.9);
+    fill(o.nesterov, true);
+  }
+  if (needs.rate_drops && !o.lr_schedule && !drops_the_rate(recipe.lr_schedule)) {
+    // Where the CIFAR recipes of He et al. 2016 drop the rate.
+    const auto epochs = static_cast<double>(*o.epochs);
+    o.lr_schedule = "multistep";
+    fill(o.lr_milestones, std::vector<double>{epochs / 2, epochs * 3 / 4});
+  }
+}
+
 }  // namespace
 
 TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
@@ -18,6 +44,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill(o.pad, recipe.pad);
   fill(o.mirror, recipe.mirror);
   fill(o.epochs, recipe.epochs);
+  fill_needs(o, recipe);
   fill(o.lr, recipe.lr);
   fill(o.lr_schedule, recipe.lr_schedule);
   if (drops_the_rate(*o.lr_schedule)) {
@@ -26,6 +53,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   }
   fill(o.warmup, recipe.warmup);
   fill(o.momentum, recipe.momentum);
+  fill(o.nesterov, false);
   fill(o.weight_decay, recipe.weight_decay);
   return o;
 }

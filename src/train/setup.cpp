@@ -90,7 +90,7 @@ EngineOptions engine_options(const TrainOptions& options, const Arrangement& arr
   e.learners = arrangement.learners;
   e.threads = thread_plan(options, arrangement);
   e.batch = batch;
-  e.sgd = {*options.momentum, *options.weight_decay, options.nesterov,
+  e.sgd = {*options.momentum, *options.weight_decay, *options.nesterov,
            options.clip_norm.value_or(0)};
   e.seed = options.seed;
   return e;
@@ -115,7 +115,7 @@ std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& o, int learners
   options.averaging_eta = o.averaging_eta;
   options.momentum = o.momentum.value_or(0);
   options.weight_decay = o.weight_decay.value_or(0);
-  options.nesterov = o.nesterov;
+  options.nesterov = o.nesterov.value_or(false);
   auto sync = make_sync(o.sync, options);
   if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;
   return sync;

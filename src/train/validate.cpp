@@ -6,6 +6,7 @@
 #include "core/machine.h"
 #include "core/nearest.h"
 #include "data/dataset.h"
+#include "sync/sync.h"
 #include "train/config.h"
 #include "train/schedule.h"
 #include "train/setup.h"
@@ -57,26 +58,25 @@ void validate_learners(const TrainOptions& o) {
                : o.deterministic ? "deterministic"
                                  : "sync none");
   }
+  const int devices = device_list(o.device).count;
   if (o.sync != "none") {
     // Options that leave no choice but one learner, who needs none of them, are a mistake.
-    if (!o.learners) sync_of(o, 2 * device_list(o.device).count);
+    if (!o.learners) sync_of(o, 2 * devices);
+    for (const Arrangement& a : candidates(o)) sync_of(o, a);  // throws for what makes no sense
     const std::string schedule = o.lr_schedule.value_or("fixed");
-    for (const Arrangement& a : candidates(o)) {
-      const auto sync = sync_of(o, a);  // throws for what makes no sense
-      if (sync && sync->period(false) != sync->period(true) && !drops_the_rate(schedule)) {
-        fail_usage(
-            "--sync {}: it changes when the rate first drops, which --lr-schedule {} never does; "
-            "choose step or multistep",
-            o.sync, schedule);
-      }
+    if (sync_needs(o.sync).rate_drops && !drops_the_rate(schedule)) {
+      fail_usage(
+          "--lr-schedule {0}: --sync {1} changes when the rate first drops, which {0} never does; "
+          "leave it out, or choose step or multistep with --lr-milestones",
+          schedule, o.sync);
     }
-    return;
+    if (o.learners != 1 || sync_of(o, devices)) return;
   }
   if (o.learners.value_or(1) > 1) {
     fail_usage("--learners {}: say how they are to agree, for example with --sync sma",
                *o.learners);
   }
-  if (device_list(o.device).count > 1) {
+  if (devices > 1) {
     fail_usage("--device {}: say how its learners are to agree, for example with --sync sma",
                o.device);
   }
@@ -86,7 +86,7 @@ void validate_learners(const TrainOptions& o) {
       {"central-momentum", o.central_momentum.has_value()},
       {"averaging-eta", o.averaging_eta.has_value()}};
   for (const auto& [name, set] : unused) {
-    if (set) fail_usage("--{}: one learner alone has nobody to agree with; add --sync sma", name);
+    if (set) fail_usage("--{}: one learner alone has nobody to agree with; leave it out", name);
   }
 }
 
@@ -173,7 +173,8 @@ void validate(const TrainOptions& o) {
   expect_at_least<double>("weight-decay", o.weight_decay, 0);
   expect_at_least<double>("momentum", o.momentum, 0);
   if (o.momentum.value_or(0) >= 1) fail_usage("--momentum {}: it must be below 1", *o.momentum);
-  if (o.nesterov && o.momentum == 0.0) fail_usage("--nesterov needs a --momentum above 0");
+  if (o.nesterov.value_or(false) && o.momentum == 0.0)
+    fail_usage("--nesterov needs a --momentum above 0");
   expect_positive("target-accuracy", o.target_accuracy);
   if (o.target_accuracy.value_or(0) > 1) {
     fail_usage("--target-accuracy {}: it is a fraction, so at most 1 (0.98 for 98 %)",

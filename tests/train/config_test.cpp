@@ -47,7 +47,7 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(o.batch, 32);
   EXPECT_EQ(o.lr, 1.0);
   EXPECT_EQ(o.lr_milestones, (std::vector<double>{80, 120.5}));
-  EXPECT_TRUE(o.nesterov);
+  EXPECT_EQ(o.nesterov, true);
   EXPECT_EQ(o.mirror, false);
   EXPECT_EQ(o.seed, 9u);
   EXPECT_FALSE(o.learners);
