@@ -1,6 +1,8 @@
 // crossbow graph
 #include <fmt/format.h>
 
+#include <set>
+
 #include "cli/command.h"
 #include "graph/dot.h"
 #include "learner/memory.h"
@@ -75,9 +77,10 @@ Json to_json(const Graph& graph, const Memory& m) {
             {"learners", m.learners.total_mb()}}}};
 }
 
-/// Sources are told with the node that reads them, as its parameters.
+/// Sources are told with the node that reads them first, as its parameters.
 void print_nodes(const Graph& graph) {
   fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", "node", "op", "shape", "parameters", "reads");
+  std::set<int32_t> counted;
   for (const Node& node : graph.nodes()) {
     if (node.op->name == "parameter" || node.op->name == "state") continue;
     int64_t parameters = 0;
@@ -87,12 +90,12 @@ void print_nodes(const Graph& graph) {
       const Node& from = graph.node(v);
       if (from.op->name == "state") continue;
       if (from.op->name == "parameter") {
-        parameters += from.outputs[0].shape.elements();
+        if (counted.insert(v.node).second) parameters += from.outputs[0].shape.elements();
       } else {
         reads += (reads.empty() ? "" : ", ") + from.name;
       }
     }
-    fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", node.name, node.op->name,
+    fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", node.name, fused_name(node),
                node.outputs[0].shape.str(), parameters > 0 ? grouped(parameters) : "", reads);
   }
 }
@@ -125,7 +128,7 @@ int run(const Flags& flags) {
   const Graph fused = fuse(forward);
   const Graph shown = flags.training ? training_graph(fused, options.batch) : fused;
   if (flags.dot) {
-    fmt::print("{}", to_dot(shown));
+    fmt::print("{}", to_dot(shown, fused_name));
     return 0;
   }
   if (const auto note = precision_note(options)) fmt::print(stderr, "note: {}\n", *note);

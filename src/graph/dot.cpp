@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "graph/op.h"
 
@@ -13,10 +15,12 @@ bool folded(const Node& node) {
   return node.op->name == "parameter" || node.op->name == "state";
 }
 
-std::string label(const Graph& graph, const Node& node) {
-  std::string text = fmt::format("{}\\n{}", node.name, node.op->name);
+/// `told` are the parameters of the nodes before, to which this one's are added.
+std::string label(const Graph& graph, const Node& node, const std::string& op,
+                  std::set<int32_t>& told) {
+  std::string text = fmt::format("{}\\n{}", node.name, op);
   for (Value v : node.inputs) {
-    if (v && folded(graph.node(v)) && graph.node(v).op->name == "parameter") {
+    if (v && graph.node(v).op->name == "parameter" && told.insert(v.node).second) {
       text += "\\n" + graph.type(v).shape.str();
     }
   }
@@ -39,17 +43,19 @@ std::string scope_of(const std::string& name) {
 
 }  // namespace
 
-std::string to_dot(const Graph& graph) {
+std::string to_dot(const Graph& graph, const std::function<std::string(const Node&)>& op_text) {
   std::string out = fmt::format(
       "digraph \"{}\" {{\n  rankdir=TB;\n  node [shape=box style=\"rounded,filled\" "
       "fontname=Helvetica fontsize=10];\n  edge [fontname=Helvetica fontsize=8];\n",
       graph.name());
   std::map<std::string, std::string> clusters;
+  std::set<int32_t> told;
   for (size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     if (folded(node)) continue;
+    const std::string op = op_text ? op_text(node) : std::string(node.op->name);
     fmt::format_to(std::back_inserter(clusters[scope_of(node.name)]),
-                   "    n{} [label=\"{}\" fillcolor=\"{}\"];\n", id, label(graph, node),
+                   "    n{} [label=\"{}\" fillcolor=\"{}\"];\n", id, label(graph, node, op, told),
                    colour(node));
   }
   for (const auto& [scope, nodes] : clusters) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <optional>
 
 #include "ops/activation.h"
@@ -112,6 +114,19 @@ Graph fuse(const Graph& graph) {
     result = fuse_round(result, any);
   }
   return result;
+}
+
+std::string fused_name(const Node& node) {
+  const std::string_view op = node.op->name;
+  std::string name(op);
+  Activation activation = Activation::none;
+  if (op == "dense") activation = node.attrs<DenseAttributes>().activation;
+  if (op == "batch_norm" && node.has_input(5)) name += " + add";
+  const bool rectified = (op == "batch_norm" && node.attrs<BatchNormAttributes>().relu) ||
+                         (op == "add" && node.attrs<AddAttributes>().relu);
+  if (rectified) activation = Activation::relu;
+  if (activation != Activation::none) name += fmt::format(" + {}", name_of(activation));
+  return name;
 }
 
 }  // namespace crossbow

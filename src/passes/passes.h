@@ -2,6 +2,8 @@
 // one that computes the same named outputs; parameters keep their names and order.
 #pragma once
 
+#include <string>
+
 #include "graph/graph.h"
 
 namespace crossbow {
@@ -9,6 +11,8 @@ namespace crossbow {
 /// Bias into convolution and dense, activation into dense, batch norm + add + ReLU, add + ReLU:
 /// wherever the intermediate value has no other use.
 Graph fuse(const Graph& graph);
+/// The op's name and, after it, what fuse() has added to the node: "batch_norm + add + relu".
+std::string fused_name(const Node& node);
 /// The graph that evaluation runs: dropout is gone, batch norm reads its running statistics.
 Graph for_inference(const Graph& graph);
 /// The forward part of training as it measures a batch: the running statistics that batch norm
