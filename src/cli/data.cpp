@@ -8,7 +8,12 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kExamples =
+    R"(Folders are looked for in $CROSSBOW_DATA, or ./data. The digits, once drawn, and the
+choices that were timed on this machine are kept in $XDG_CACHE_HOME/crossbow, or
+~/.cache/crossbow; it may be deleted.
+
+Examples:
   crossbow data
   crossbow data --json
 )";

@@ -150,7 +150,7 @@ const Source& imagefolder_source() {
   static const Source source{.entry = {.name = "imagefolder",
                                        .about = "pictures of your own, a folder for each class",
                                        .source = "JPEG or PNG files of your own",
-                                       .files = {"train/CLASS/*", "test/CLASS/*"}},
+                                       .files = {"train/CLASS/*", "test/CLASS/* (or val/CLASS/*)"}},
                              .open = open_imagefolder,
                              .found = [](const Path& folder) {
                                return exists_as_folder(folder / "train") &&
