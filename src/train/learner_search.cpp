@@ -88,6 +88,11 @@ void LearnerSearch::resume(const Arrangement& arrangement, bool settled) {
   }
 }
 
+LearnerChoice LearnerSearch::choice() const {
+  if (!tuner_) return LearnerChoice::fixed;
+  return settled() ? LearnerChoice::remembered : LearnerChoice::timed;
+}
+
 void LearnerSearch::limit(int learners) {
   while (candidates_.size() > 1 && candidates_.back().learners > learners) candidates_.pop_back();
   if (tuner_) tuner_->limit(learners);

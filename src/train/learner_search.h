@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "learner/auto_tuner.h"
 #include "plan/tuner.h"
+#include "train/notes.h"
 #include "train/observer.h"
 
 namespace crossbow {
@@ -25,6 +26,7 @@ class LearnerSearch {
   /// What a resumed run had settled on, or else had just tried.
   void resume(const Arrangement& arrangement, bool settled);
   bool settled() const { return !tuner_ || tuner_->settled(); }
+  LearnerChoice choice() const;
   /// More on a device cannot be had, or have nothing to do; what runs stays.
   void limit(int learners);
 

@@ -51,6 +51,7 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
                learners, options.device, batches, options.batch, *options.data);
   }
   expect_an_exchange(options, batches, devices * learners);
+  if (const auto note = class_note(options, *dataset)) observer.note(*note);
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
                from->samples != samples)) {
     fail(
@@ -88,7 +89,8 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       schedule_(Schedule::of(options, dataset_->train->size())),
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
-      search_(options, graph_, tuner_, observer) {
+      search_(options, graph_, tuner_, observer),
+      watch_(dataset_->info.classes, *options.lr) {
   if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
@@ -104,6 +106,8 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
   arrange(position_.arrangement, from);
   search_.limit(team_->affordable(options, busy_learners()));
   observer.started(options, samples());
+  observer.note(promise(options, search_.choice()));
+  for (const std::string& note : schedule_notes(options)) observer.note(note);
   tell_team();
 }
 
@@ -279,6 +283,7 @@ void Trainer::report(int64_t first, int64_t done) {
   }
   observer_.progress.done.store(std::min(position_.batch * options_.batch, samples()),
                                 std::memory_order_relaxed);
+  if (const auto note = watch_.look(observer_.progress.loss)) observer_.note(*note);
 }
 
 void Trainer::report_iteration(std::span<const float> losses) {
@@ -335,24 +340,8 @@ bool Trainer::finish_epoch() {
   position_.batch = 0;
   position_.loss_sum = position_.seconds = 0;
   observer_.epoch_done(record);
-  note_if_guessing();
+  if (const auto note = watch_.epoch_done(record, observer_.progress.loss)) observer_.note(*note);
   return true;
-}
-
-/// Once, when it has for two epochs in a row. Few large steps may have taught much and left the
-/// loss.
-void Trainer::note_if_guessing() {
-  const auto classes = static_cast<double>(dataset_->info.classes);
-  const double guess = std::log(classes), midway = (1 / classes + 1) / 2;
-  const auto guessed = [&](const EpochRecord& e) {
-    return e.train_loss > 0.99 * guess && e.test_accuracy.value_or(0) < midway;
-  };
-  const auto last = std::find_if_not(history_.rbegin(), history_.rend(), guessed);
-  if (last - history_.rbegin() != 2) return;
-  observer_.note(
-      fmt::format("nothing is learned: the loss is {:.4g}, and that of a guess {:.4g}; "
-                  "try --lr {:.1g}",
-                  history_.back().train_loss, guess, *options_.lr / 10));
 }
 
 bool Trainer::evaluate(EpochRecord& record) {

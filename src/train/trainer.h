@@ -9,6 +9,7 @@
 #include "train/best_checkpoint.h"
 #include "train/checkpoint.h"
 #include "train/learner_search.h"
+#include "train/notes.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
 #include "train/team.h"
@@ -63,7 +64,6 @@ class Trainer {
   void save(const Replica& model);
   /// Of the state that was saved last.
   void keep_if_best();
-  void note_if_guessing();
   bool reached_target() const;
   bool out_of_patience() const;
   TrainResult result(bool interrupted) const;
@@ -88,6 +88,7 @@ class Trainer {
   Position position_;
   std::vector<EpochRecord> history_;
   LearnerSearch search_;
+  LossWatch watch_;
   std::vector<LearnerChange> changes_ahead_;  // to be made again
   std::unique_ptr<Team> team_;
 };

@@ -1,0 +1,126 @@
+#include "train/notes.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/schedule.h"
+
+namespace crossbow {
+namespace {
+
+constexpr double kFar = 3;  // times a guess's loss
+
+}  // namespace
+
+std::optional<std::string> class_note(const TrainOptions& options, const data::Dataset& dataset) {
+  constexpr size_t kShown = 5;
+  const data::Split& train = *dataset.train;
+  std::vector<bool> seen(static_cast<size_t>(dataset.info.classes));
+  for (int64_t i = 0; i < train.size(); ++i) seen[static_cast<size_t>(train.label(i))] = true;
+  const auto classes = std::count(seen.begin(), seen.end(), true);
+  if (classes < 2) {
+    fail("{} has training images of one class only, so there is nothing to learn: add another",
+         *options.data);
+  }
+  std::vector<std::string> names;
+  for (size_t c = 0; c < seen.size(); ++c) {
+    if (!seen[c]) names.push_back(dataset.info.class_names[c]);
+  }
+  if (names.empty()) return {};
+  const size_t more = names.size() - std::min(names.size(), kShown);
+  names.resize(names.size() - more);
+  return fmt::format("{} has no training image of class {}{}", *options.data,
+                     fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::vector<std::string> schedule_notes(const TrainOptions& o) {
+  std::vector<std::string> notes;
+  const auto epochs = static_cast<double>(*o.epochs);
+  if (drops_the_rate(*o.lr_schedule)) {
+    std::vector<double> late = *o.lr_milestones;
+    const bool never = late.front() >= epochs;
+    std::erase_if(late, [&](double milestone) { return milestone < epochs; });
+    if (never) {
+      notes.push_back(
+          fmt::format("the rate never drops: the run has {}, and its first milestone is {}; "
+                      "--lr-milestones sets others",
+                      count(*o.epochs, "epoch"), late.front()));
+    } else if (!late.empty()) {
+      notes.push_back(fmt::format("the run has {} only, and does not drop the rate at {}",
+                                  count(*o.epochs, "epoch"), fmt::join(late, ", ")));
+    }
+  }
+  if (*o.warmup >= epochs) {
+    notes.push_back(
+        fmt::format("the rate never reaches {}: the run has {}, and its warm-up takes {}; "
+                    "--warmup sets another",
+                    *o.lr, count(*o.epochs, "epoch"), *o.warmup));
+  }
+  return notes;
+}
+
+std::string promise(const TrainOptions& options, LearnerChoice choice) {
+  switch (choice) {
+    case LearnerChoice::fixed:
+      return options.deterministic
+                 ? "same seed, same bits, on every machine with this processor and its cores"
+                 : "same seed, same bits, on this machine; elsewhere with --deterministic";
+    case LearnerChoice::remembered:
+      return "same seed, same bits, unless this machine's speed has changed; --learners N holds";
+    case LearnerChoice::timed:
+      break;
+  }
+  return "results depend on timing; --learners N or --deterministic repeats them exactly";
+}
+
+LossWatch::LossWatch(int64_t classes, double lr)
+    : classes_(static_cast<double>(classes)),
+      guess_(std::log(classes_)),
+      lr_(lr),
+      least_(std::numeric_limits<double>::infinity()),
+      before_(least_) {}
+
+std::optional<std::string> LossWatch::risen(double loss) {
+  if (std::exchange(said_risen_, true)) return {};
+  return fmt::format(
+      "the loss is {:.4g}, far above the {:.4g} of a guess: the rate {} is probably too high; try "
+      "--lr {:.1g}",
+      loss, guess_, lr_, lr_ / 10);
+}
+
+std::optional<std::string> LossWatch::look(double loss) {
+  if (std::isnan(loss)) return {};
+  least_ = std::min(least_, loss);
+  // First weights of a net may be worse than a guess, so it must have been better before.
+  if (loss <= kFar * guess_ || loss <= 2 * least_) return {};
+  return risen(loss);
+}
+
+/// Few large steps may have taught much and left the mean of the epoch's losses.
+bool LossWatch::guessed(const EpochRecord& e, double loss) const {
+  constexpr double kFallen = 0.97;
+  const double chance = 1 / classes_;
+  return e.train_loss > 0.99 * guess_ && loss > kFallen * guess_ &&
+         e.train_loss > kFallen * before_ && e.test_loss.value_or(guess_) > kFallen * guess_ &&
+         e.test_accuracy.value_or(0) < chance + 0.1 * (1 - chance);
+}
+
+std::optional<std::string> LossWatch::epoch_done(const EpochRecord& e, double loss) {
+  if (std::min(e.train_loss, loss) > kFar * guess_) return risen(e.train_loss);
+  guessed_ = guessed(e, loss) ? guessed_ + 1 : 0;
+  before_ = e.train_loss;
+  if (guessed_ != 2) return {};
+  // A rate below all that are usual is too low rather than too high.
+  const double other = lr_ < 1e-4 ? 0.01 : lr_ / 10;
+  return fmt::format(
+      "nothing is learned: the loss is {:.4g}, and that of a guess {:.4g}; try --lr {:.1g}",
+      e.train_loss, guess_, other);
+}
+
+}  // namespace crossbow

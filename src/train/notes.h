@@ -1,0 +1,51 @@
+// What a run tells its user beside its numbers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "train/options.h"
+#include "train/record.h"
+
+namespace crossbow {
+
+/// Throws Error unless two classes have training images; else names the classes that have none, if
+/// there are any.
+std::optional<std::string> class_note(const TrainOptions& options, const data::Dataset& dataset);
+
+/// Of resolved options: what their schedule does only after the run's last epoch.
+std::vector<std::string> schedule_notes(const TrainOptions& options);
+
+/// Who has decided on a run's number of learners.
+enum class LearnerChoice {
+  fixed,       // the user, or the run before it was resumed
+  remembered,  // an earlier run's timing, which this one checks
+  timed        // this run, while it trains
+};
+/// When another run with the same options has the same bits.
+std::string promise(const TrainOptions& options, LearnerChoice choice);
+
+/// Sees a run that goes wrong. One thread.
+class LossWatch {
+ public:
+  LossWatch(int64_t classes, double lr);
+
+  /// Of training, smoothed, now and then.
+  std::optional<std::string> look(double loss);
+  /// After an epoch, at whose end the smoothed loss was `loss`.
+  std::optional<std::string> epoch_done(const EpochRecord& record, double loss);
+
+ private:
+  std::optional<std::string> risen(double loss);
+  bool guessed(const EpochRecord& record, double loss) const;
+
+  const double classes_, guess_, lr_;
+  double least_;     // smoothed loss so far
+  double before_;    // mean loss of the epoch before
+  int guessed_ = 0;  // epochs in a row
+  bool said_risen_ = false;
+};
+
+}  // namespace crossbow
