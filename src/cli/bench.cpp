@@ -44,6 +44,7 @@ Json to_json(const BenchmarkResult& r) {
   Json j;
   j["model"] = o.model;
   j["device"] = o.device;
+  j["devices"] = device_list(o.device).count;
   j["batch"] = o.batch;
   j["sync"] = o.sync;
   j["learners"] = r.arrangement.learners;
@@ -110,8 +111,9 @@ void print_bound(std::FILE* to, const BenchmarkResult& r) {
 
 void print_text(const BenchmarkResult& r) {
   const TrainOptions& o = r.options;
+  const int devices = device_list(o.device).count;
   fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision, text_of(r.arrangement),
-             o.device);
+             devices == 1 ? o.device : fmt::format("each of {} devices", devices));
   fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
              grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
              grouped(std::llround(r.fastest_window)), r.step_ms);

@@ -19,9 +19,7 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
     const std::string name(entry.name), default_value = option_text({}, entry);
     if (entry.is_switch()) {
       const std::string help(entry.help);
-      app.add_flag_callback(
-             "--" + name, [this, name] { given_[name] = "true"; }, help)
-          ->disable_flag_override();
+      app.add_flag("--" + name, given_[name], help)->take_last();
       app.add_flag_callback("--no-" + name, [this, name] { given_[name] = "false"; })
           ->group("")
           ->disable_flag_override();
@@ -45,6 +43,7 @@ void OptionFlags::add_config(CLI::App& app) {
 TrainOptions OptionFlags::apply(TrainOptions options) const {
   if (!config_.empty()) apply_config_file(options, config_);
   for (const auto& [name, text] : given_) {
+    if (text.empty()) continue;
     try {
       set_option(options, *find_option(name), text);
     } catch (const UsageError& e) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/output.h"
 #include "core/text.h"
 #include "train/options.h"
 
@@ -37,7 +38,7 @@ class OptionFlags {
   TrainOptions apply(TrainOptions base = {}) const;
 
  private:
-  std::map<std::string, std::string> given_;
+  std::map<std::string, std::string> given_;  // by option; empty if it was not given
   std::string config_;
 };
 

@@ -1,10 +1,10 @@
 // crossbow: one command with a sub-command for each job. Exit codes: 0 success, 1 failure, 2 usage.
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <new>
+#include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,13 +18,46 @@ namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
 
-int complain(int code, std::string_view command, std::string_view sentence) {
-  fmt::print(stderr, "{}: {}\n", command, sentence);
-  return code;
-}
-
 std::vector<const CLI::App*> commands_of(const CLI::App& root) {
   return root.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// An option without its value, most likely from a variable of the shell that is not set. The
+/// parser would take the next argument in its place.
+void refuse_empty(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i], before = argv[i - 1];
+    if (argument.starts_with("--") && argument.find('=') + 1 == argument.size()) {
+      fail_usage("{}: its value is empty; give one, or leave the option out",
+                 argument.substr(0, argument.size() - 1));
+    }
+    if (!argument.empty()) continue;
+    if (before.starts_with("--") && before.find('=') == before.npos) {
+      fail_usage("{}: its value is empty; give one, or leave the option out", before);
+    }
+    fail_usage("argument {} is empty; leave it out", i);
+  }
+}
+
+/// What people look for that is planned; empty for all else.
+std::string_view planned(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kPlanned[] = {
+      {"gpu", "training on GPUs"},
+      {"gpus", "training on GPUs"},
+      {"cuda", "training on GPUs"},
+      {"mpi", "training on several machines"},
+      {"nodes", "training on several machines"},
+      {"ranks", "training on several machines"},
+      {"onnx", "reading or writing of ONNX files"},
+      {"export", "export of models"},
+      {"import", "import of models"},
+      {"convert", "conversion of data sets"},
+      {"simulate", "simulation of several machines"},
+      {"report", "report of a run"}};
+  for (const auto& [known, what] : kPlanned) {
+    if (name == known) return what;
+  }
+  return {};
 }
 
 /// What the parser did not understand: a mistyped command or option, most likely.
@@ -32,20 +65,26 @@ void refuse_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) return;
   const std::string_view extra = std::string_view(extras[0]).substr(0, extras[0].find('='));
-  std::vector<std::string> names;
-  if (extra.substr(0, 2) == "--") {
-    for (const CLI::Option* option : app.get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    const std::vector<std::string_view> views(names.begin(), names.end());
-    fail_unknown_option(extra, views);
+  const bool option = extra.starts_with("--");
+  const std::string_view name = option ? extra.substr(2) : extra;
+  if (const std::string_view what = planned(name); !what.empty()) {
+    fail_usage("{}: {} does not exist yet in this version", extra, what);
   }
-  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+  std::vector<std::string> names;
+  if (option) {
+    for (const CLI::Option* known : app.get_options()) {
+      for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
+    }
+  } else {
+    for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+  }
   const std::vector<std::string_view> views(names.begin(), names.end());
+  if (option) fail_unknown_option(extra, views);
   fail_usage("'{}' is not understood{}", extra, did_you_mean(extra, views));
 }
 
 int run(int argc, char** argv) {
+  prepare_streams();
   CLI::App root("Trains neural networks with small batches.", "crossbow");
   root.set_version_flag("--version", version_text);
   root.footer("`crossbow train` alone trains LeNet on handwritten digits.");
@@ -61,29 +100,44 @@ int run(int argc, char** argv) {
     commands.emplace_back(app, std::move(command));
   }
 
+  const auto failed = [&](int code, std::string_view sentence) {
+    complain(name, sentence);
+    return code;
+  };
   try {
-    root.parse(argc, argv);
+    refuse_empty(argc, argv);
+    try {
+      root.parse(argc, argv);
+    } catch (const CLI::Success& e) {  // --help and --version
+      std::ostringstream text;
+      root.exit(e, text);
+      put("{}", text.str());
+      check_standard_output();
+      return 0;
+    }
     refuse_extras(root);
     for (const auto& [app, command] : commands) {
       if (!app->parsed()) continue;
       refuse_extras(*app);
       const int code = command();
-      if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-        fail("cannot write to standard output ({})", std::strerror(errno));
-      }
+      check_standard_output();
       return code;
     }
-    fmt::print(stderr, "{}", root.help());
+    put(stderr, "{}", root.help());
     return kUsage;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return root.exit(e);  // --help and --version
-    return complain(kUsage, name, fmt::format("{}; see {} --help", e.what(), name));
+    return failed(kUsage, fmt::format("{}; see {} --help", e.what(), name));
   } catch (const UsageError& e) {
-    return complain(kUsage, name, e.what());
+    return failed(kUsage, e.what());
   } catch (const std::bad_alloc&) {
-    return complain(kFailure, name, "out of memory: try a smaller --batch or fewer --learners");
+    return failed(kFailure, "out of memory: try a smaller --batch or fewer --learners");
+  } catch (const std::system_error& e) {
+    return failed(kFailure,
+                  std::ferror(stdout)
+                      ? fmt::format("cannot write to standard output ({})", e.code().message())
+                      : e.what());
   } catch (const std::exception& e) {
-    return complain(kFailure, name, e.what());
+    return failed(kFailure, e.what());
   }
 }
 

@@ -1,6 +1,6 @@
 #include "cli/reporter.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <cstdlib>
 
 #include "cli/command.h"
 #include "core/error.h"
@@ -17,6 +18,8 @@ namespace crossbow::cli {
 namespace {
 
 using Phase = Progress::Phase;
+
+constexpr std::string_view kClearLine = "\r\033[K";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -45,17 +48,57 @@ std::string bar(double fraction, int width) {
   return fmt::format("[{:{}}]", text, inner);
 }
 
+/// Whether `out` shows a bar that is drawn over itself.
+bool draws(std::FILE* out) {
+  const char* kind = std::getenv("TERM");
+  return isatty(fileno(out)) && kind && *kind && std::string_view(kind) != "dumb";
+}
+
+/// Epochs done, in parts of one.
+double epochs_done(const Progress& progress) {
+  const auto total = static_cast<double>(std::max<int64_t>(1, progress.total));
+  return static_cast<double>(progress.epoch) + static_cast<double>(progress.done) / total;
+}
+
+std::string schedule_text(const TrainOptions& o) {
+  std::string text = *o.lr_schedule;
+  if (o.lr_milestones && !o.lr_milestones->empty()) {
+    const auto& at = *o.lr_milestones;
+    constexpr size_t kShown = 4;
+    text = fmt::format("times {} ", *o.lr_gamma);
+    if (*o.lr_schedule == "step") {
+      text += fmt::format("every {} epochs", at[0]);
+    } else if (at.size() > kShown) {
+      text += fmt::format("{} times from epoch {} to {}", at.size(), at.front(), at.back());
+    } else {
+      text += fmt::format("at epoch {}", fmt::join(at, ", "));
+    }
+  }
+  if (*o.warmup > 0) text += fmt::format(" after a warm-up of {}", *o.warmup);
+  return text;
+}
+
+/// What the options, the algorithm's needs and the recipe have come to.
+std::string solver_text(const TrainOptions& o) {
+  return fmt::format("{} at rate {}, {}; momentum {}{}, weight decay {}", o.optimizer, *o.lr,
+                     schedule_text(o), *o.momentum, *o.nesterov ? " (Nesterov)" : "",
+                     *o.weight_decay);
+}
+
 }  // namespace
 
-Reporter::Reporter(std::FILE* out) : out_(out) {
-  if (!isatty(fileno(out))) return;
+Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out)), told_time_(now()) {
   drawer_ = std::jthread([this](std::stop_token stop) {
     std::mutex mutex;
     std::condition_variable_any tick;
     std::unique_lock lock(mutex);
     while (!tick.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; })) {
       if (stop.stop_requested()) return;
-      draw();
+      if (bar_) {
+        draw();
+      } else {
+        tell();
+      }
     }
   });
 }
@@ -68,16 +111,22 @@ void Reporter::finish() {
   if (!drawer_.joinable()) return;
   drawer_.request_stop();
   drawer_.join();
-  if (drawn_) fmt::print(out_, "\r\033[K");
+  if (drawn_) write(out_, kClearLine);
   std::fflush(out_);
 }
 
 void Reporter::print_line(const std::string& line) {
   const std::lock_guard lock(mutex_);
-  if (drawn_) fmt::print(out_, "\r\033[K");
+  print_locked(line);
+}
+
+void Reporter::print_locked(const std::string& line) {
+  if (drawn_) write(out_, kClearLine);
   drawn_ = false;
-  fmt::print(out_, "{}\n", line);
-  std::fflush(out_);
+  put(out_, "{}\n", printable(line));
+  if ((std::fflush(out_) != 0 || std::ferror(out_)) && out_ == stdout) lost_ = true;
+  told_time_ = now();
+  told_epochs_ = epochs_done(progress);
 }
 
 void Reporter::note(std::string_view text) {
@@ -85,7 +134,7 @@ void Reporter::note(std::string_view text) {
 }
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
-  if (InterruptGuard::requested()) fail("interrupted before the training began");
+  if (stop_requested()) throw Interrupted("interrupted before the training began");
   const std::lock_guard lock(mutex_);
   loading_ = what;
   progress.done = done;
@@ -101,6 +150,7 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
   print_line(fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
                          grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
                          o.precision));
+  print_line(solver_text(o));
 }
 
 void Reporter::epoch_done(const EpochRecord& r) {
@@ -114,7 +164,7 @@ void Reporter::epoch_done(const EpochRecord& r) {
 }
 
 bool Reporter::stop_requested() {
-  return InterruptGuard::requested();
+  return InterruptGuard::requested() || lost_;
 }
 
 /// Smoothed over some ten changes of progress, which may be further apart than two drawings.
@@ -129,6 +179,11 @@ double Reporter::images_per_second() {
   last_time_ = time;
   last_done_ = done;
   return rate_;
+}
+
+std::string Reporter::time_left(double rate) const {
+  const int64_t left = (epochs_ - progress.epoch) * samples_ - progress.done;
+  return clock_text(static_cast<double>(left) / rate);
 }
 
 std::string Reporter::bar_text() {
@@ -148,9 +203,7 @@ std::string Reporter::bar_text() {
       const double rate = images_per_second();
       if (!std::isnan(progress.loss)) after += fmt::format("  loss {:.4f}", progress.loss.load());
       if (rate > 0) {
-        const int64_t left = (epochs_ - progress.epoch) * samples_ - done;
-        after += fmt::format("  {} images/s  ETA {}", grouped(std::llround(rate)),
-                             clock_text(static_cast<double>(left) / rate));
+        after += fmt::format("  {} images/s  ETA {}", grouped(std::llround(rate)), time_left(rate));
       }
     }
   }
@@ -162,9 +215,33 @@ std::string Reporter::bar_text() {
 
 void Reporter::draw() {
   const std::lock_guard lock(mutex_);
-  fmt::print(out_, "\r{}\033[K", bar_text());
-  std::fflush(out_);
+  put(out_, "\r{}\033[K", printable(bar_text()));
+  if ((std::fflush(out_) != 0 || std::ferror(out_)) && out_ == stdout) lost_ = true;
   drawn_ = true;
+}
+
+/// A tenth of an epoch apart, but no more often than every ten seconds and no less than every
+/// minute.
+void Reporter::tell() {
+  constexpr double kSoonest = 10, kLatest = 60, kShare = 0.1;
+  const std::lock_guard lock(mutex_);
+  const Phase phase = progress.phase;
+  const double share = std::min(1.0, epochs_done(progress) - static_cast<double>(progress.epoch));
+  if (phase == Phase::preparing) {
+    if (now() - told_time_ < kSoonest || loading_.empty()) return;
+    print_locked(fmt::format("{}: {:.0f} %", loading_, 100 * share));
+    return;
+  }
+  if (phase != Phase::training) {
+    last_time_ = 0;
+    return;
+  }
+  const double rate = images_per_second(), waited = now() - told_time_;
+  const bool far = std::abs(epochs_done(progress) - told_epochs_) >= kShare;
+  if (waited < kSoonest || (!far && waited < kLatest) || rate <= 0) return;
+  print_locked(fmt::format("epoch {}/{}: {:.0f} %, loss {:.4f}, {} images/s, ETA {}",
+                           progress.epoch + 1, epochs_, 100 * share, progress.loss.load(),
+                           grouped(std::llround(rate)), time_left(rate)));
 }
 
 }  // namespace crossbow::cli

@@ -1,17 +1,26 @@
 // What a person sees of a run while it runs.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "core/error.h"
 #include "train/observer.h"
 
 namespace crossbow::cli {
 
-/// Prints a line for each epoch; on a terminal, also a progress bar below them, drawn by a thread
-/// of its own at most ten times a second. Ends the bar when destroyed.
+/// The run was asked to end before it began.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Prints a line for each epoch. On a terminal, also a progress bar below them, drawn by a thread
+/// of its own at most ten times a second; elsewhere, now and then a line on the progress of an
+/// epoch. Ends the bar when destroyed.
 class Reporter final : public Observer {
  public:
   /// Writes to `out`: standard output, or standard error where that belongs to JSON.
@@ -22,6 +31,7 @@ class Reporter final : public Observer {
   void loading(std::string_view what, int64_t done, int64_t total) override;
   void started(const TrainOptions& options, int64_t samples) override;
   void epoch_done(const EpochRecord& record) override;
+  /// By a signal, or because standard output, where `out` is that, takes no more.
   bool stop_requested() override;
 
   /// Takes the bar away; what is printed afterwards stays.
@@ -29,17 +39,23 @@ class Reporter final : public Observer {
 
  private:
   void print_line(const std::string& line);
+  void print_locked(const std::string& line);
   void draw();
+  void tell();
   std::string bar_text();
   double images_per_second();
+  std::string time_left(double rate) const;
 
   std::FILE* const out_;
-  std::mutex mutex_;  // guards what is on the terminal, and all below
+  const bool bar_;                 // rather than lines
+  std::atomic<bool> lost_{false};  // standard output failed
+  std::mutex mutex_;               // guards what is on the terminal, and all below
   std::string loading_;
   int64_t epochs_ = 0, samples_ = 0;
   int64_t last_done_ = 0;
   double last_time_ = 0, rate_ = 0;
   bool drawn_ = false;
+  double told_time_ = 0, told_epochs_ = 0;  // of the last line
   std::jthread drawer_;
 };
 

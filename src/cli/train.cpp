@@ -14,6 +14,7 @@
 #include "train/interrupt.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
+#include "train/setup.h"
 #include "train/train.h"
 
 namespace crossbow::cli {
@@ -31,6 +32,9 @@ Examples:
   crossbow train --epochs 50 --patience 5 --keep-best
   crossbow train --resume runs/mnist --epochs 20   go on with a run
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
+
+Ctrl-C, SIGTERM and SIGHUP save the run and exit with 130, 143 and 129; so does a
+standard output that takes no more, with 1. A switch is taken back by --no-SWITCH.
 )";
 
 std::string footer() {
@@ -73,6 +77,7 @@ Json to_json(const TrainResult& r) {
   j["model"] = o.model;
   j["data"] = *o.data;
   j["device"] = o.device;
+  j["devices"] = device_list(o.device).count;
   j["sync"] = o.sync;
   j["batch"] = o.batch;
   j["learners"] = r.arrangement.learners;
@@ -102,46 +107,49 @@ Json to_json(const TrainResult& r) {
 
 void print_accuracy(std::FILE* out, const TrainResult& r) {
   if (!r.final_test_accuracy) return;
-  fmt::print(out, "  accuracy  {} after {}, best {}, test loss {:.4f}\n",
-             percent(*r.final_test_accuracy),
-             count(static_cast<int64_t>(r.history.size()), "epoch"), percent(*r.best_test_accuracy),
-             *r.final_test_loss);
+  put(out, "  accuracy  {} after {}, best {}, test loss {:.4f}\n", percent(*r.final_test_accuracy),
+      count(static_cast<int64_t>(r.history.size()), "epoch"), percent(*r.best_test_accuracy),
+      *r.final_test_loss);
   if (r.best_epoch_kept) {
-    fmt::print(out, "  best      epoch {}, kept as {}\n", *r.best_epoch_kept, best_checkpoint(r));
+    put(out, "  best      epoch {}, kept as {}\n", *r.best_epoch_kept,
+        printable(best_checkpoint(r)));
   }
   if (r.stopped_early) {
-    fmt::print(out, "  stopped   after {} without a better test accuracy (--patience)\n",
-               count(evaluations_since_best(r.history), "evaluation"));
+    put(out, "  stopped   after {} without a better test accuracy (--patience)\n",
+        count(evaluations_since_best(r.history), "evaluation"));
   }
   if (!r.options.target_accuracy) return;
   if (r.epochs_to_target) {
-    fmt::print(out, "  target    {} reached after {} and {:.1f} s of training\n",
-               percent(*r.options.target_accuracy), count(*r.epochs_to_target, "epoch"),
-               *r.seconds_to_target);
+    put(out, "  target    {} reached after {} and {:.1f} s of training\n",
+        percent(*r.options.target_accuracy), count(*r.epochs_to_target, "epoch"),
+        *r.seconds_to_target);
   } else {
-    fmt::print(out, "  target    {} not reached\n", percent(*r.options.target_accuracy));
+    put(out, "  target    {} not reached\n", percent(*r.options.target_accuracy));
   }
 }
 
 void print_memory(std::FILE* out, const TrainResult& r) {
-  fmt::print(out, "  memory    {:.0f} MiB at most; {} took {:.0f} of it\n", peak_memory_mb(),
-             count(r.memory.learners, "learner"), r.memory.total_mb());
+  put(out, "  memory    {:.0f} MiB at most; {} took {:.0f} of it\n", peak_memory_mb(),
+      count(r.memory.learners, "learner"), r.memory.total_mb());
 }
 
 void print_summary(std::FILE* out, const TrainResult& r) {
   const TrainOptions& o = r.options;
-  fmt::print(out, "\n{} on {}{}\n", o.model, *o.data, r.interrupted ? ", interrupted" : "");
+  put(out, "\n{} on {}{}\n", printable(o.model), printable(*o.data),
+      r.interrupted ? ", interrupted" : "");
   print_accuracy(out, r);
-  fmt::print(out,
-             "  speed     {} images/s over {:.1f} s of training, {:.1f} % of it waiting for data; "
-             "{:.1f} s in all\n",
-             grouped(std::llround(r.images_per_second)), r.train_seconds,
-             100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9), r.seconds);
-  fmt::print(out, "  model     {}, trained by {} at batch {} in {}\n",
-             count(r.parameters, "parameter"), text_of(r.arrangement), o.batch, o.precision);
+  put(out, "  speed     {} images/s over {:.1f} s of training, {:.1f} s in all\n",
+      grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds);
+  put(out, "  waiting   {:.1f} % of the training, for data\n",
+      100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9));
+  put(out, "  model     {}\n", count(r.parameters, "parameter"));
+  const int devices = device_list(o.device).count;
+  put(out, "  trained   by {}{}, batch {}, {}\n", text_of(r.arrangement),
+      devices == 1 ? "" : fmt::format(" on each of {} devices", devices), o.batch, o.precision);
   print_memory(out, r);
-  fmt::print(out, "  run       {}: checkpoint, metrics.jsonl, config.toml, plan.json\n", *o.out);
-  if (!r.interrupted) fmt::print(out, "  next      crossbow eval {}\n", *o.out);
+  const std::string folder = printable(*o.out);
+  put(out, "  run       {}: checkpoint, metrics.jsonl, config.toml, plan.json\n", folder);
+  if (!r.interrupted) put(out, "  next      crossbow eval {}\n", folder);
 }
 
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {
@@ -163,16 +171,30 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   }
 }
 
+/// As a shell tells of a command that a signal has ended.
+int exit_code_of(int signal) {
+  return 128 + signal;
+}
+
 int run(const Flags& flags) {
   std::FILE* const out = flags.json ? stderr : stdout;
-  const TrainResult result = train_and_report(flags, out);
+  TrainResult result;
+  try {
+    result = train_and_report(flags, out);
+  } catch (const Interrupted& e) {
+    if (!InterruptGuard::requested()) throw;
+    complain("crossbow train", e.what());
+    return exit_code_of(InterruptGuard::signal());
+  }
   print_summary(out, result);
-  std::fflush(out);
   if (flags.json) print_json(to_json(result));
   if (!result.interrupted) return 0;
-  fmt::print(stderr, "crossbow train: interrupted; go on with crossbow train --resume {}\n",
-             *result.options.out);
-  return 1;
+  const std::string resume = "go on with crossbow train --resume " + *result.options.out;
+  if (!InterruptGuard::requested()) {
+    fail("standard output takes no more, so the run was saved and ended; {}", resume);
+  }
+  complain("crossbow train", "interrupted; " + resume);
+  return exit_code_of(InterruptGuard::signal());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace crossbow {
 std::string grouped(int64_t n);
 /// "3 epochs", "1 epoch".
 std::string count(int64_t n, std::string_view noun);
-/// For a line of a terminal: control characters become question marks.
+/// With ASCII's control characters spelled out: a line break as \n, an escape as \x1b.
 std::string printable(std::string_view text);
 /// Bytes as MiB.
 inline double mebibytes(double bytes) {

@@ -6,11 +6,12 @@
 namespace crossbow {
 namespace {
 
-std::atomic<bool> g_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
+std::atomic<int> g_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-void handle(int) {
-  g_requested.store(true, std::memory_order_relaxed);
+void handle(int signal) {
+  int none = 0;
+  g_signal.compare_exchange_strong(none, signal, std::memory_order_relaxed);
   // The next one of either kind ends the process, whatever it is busy with.
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
@@ -19,18 +20,20 @@ void handle(int) {
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  g_requested = false;
+  g_signal = 0;
   std::signal(SIGINT, handle);
   std::signal(SIGTERM, handle);
+  if (std::signal(SIGHUP, handle) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 InterruptGuard::~InterruptGuard() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
-bool InterruptGuard::requested() {
-  return g_requested.load(std::memory_order_relaxed);
+int InterruptGuard::signal() {
+  return g_signal.load(std::memory_order_relaxed);
 }
 
 }  // namespace crossbow

@@ -3,15 +3,19 @@
 
 namespace crossbow {
 
-/// While one lives, the first SIGINT or SIGTERM sets a flag and the second ends the process as
-/// usual. At most one at a time.
+/// While one lives, the first SIGINT, SIGTERM or SIGHUP sets a flag. A SIGINT or SIGTERM after that
+/// ends the process as usual; further SIGHUPs, which a terminal that closes sends more than once,
+/// do not. A SIGHUP that the process was told to ignore (nohup) stays ignored. At most one at a
+/// time.
 class InterruptGuard {
  public:
   InterruptGuard();
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
 
-  static bool requested();
+  static bool requested() { return signal() != 0; }
+  /// The first of the signals that came while the last guard lived; 0 if none did.
+  static int signal();
 };
 
 }  // namespace crossbow

@@ -217,7 +217,7 @@ TEST_F(Cli, CtrlCSavesAndSaysHowToGoOn) {
   int status = 0;
   waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "go on with crossbow train --resume run",
                       text_of(work_.path() / "err"));
   const Outcome resumed = crossbow("train --resume run --epochs 1");

@@ -1,0 +1,48 @@
+#include "cli/output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace crossbow::cli {
+namespace {
+
+std::atomic<int> g_output_error{0};  // the first of standard output
+
+}  // namespace
+
+void write(std::FILE* to, std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), to) == text.size();
+  if (!written && to == stdout && g_output_error == 0) g_output_error = errno;
+}
+
+void complain(std::string_view command, std::string_view sentence) {
+  put(stderr, "{}: {}\n", command, printable(sentence));
+}
+
+void check_standard_output() {
+  if (std::fflush(stdout) != 0 && g_output_error == 0) g_output_error = errno;
+  if (g_output_error == 0 && !std::ferror(stdout)) return;
+  fail("cannot write to standard output ({})",
+       g_output_error == 0 ? "it failed" : std::strerror(g_output_error));
+}
+
+void prepare_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number is that of the stream.
+    if (fcntl(stream, F_GETFD) == -1) [[maybe_unused]]
+      const int opened = open("/dev/null", O_RDWR);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+}  // namespace crossbow::cli

@@ -1,0 +1,158 @@
+// What the program says, and what it takes an option for.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/program.h"
+
+namespace crossbow::testing {
+namespace {
+
+using nlohmann::json;
+
+class Messages : public ProgramTest {
+ protected:
+  /// The sentence that refuses a command.
+  std::string refusal(const std::string& arguments) {
+    const Outcome o = crossbow(arguments);
+    EXPECT_EQ(o.code, 2) << arguments << '\n' << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    return o.err;
+  }
+  std::string train(const std::string& more) {
+    const Outcome o = crossbow(tiny(more));
+    EXPECT_EQ(o.code, 0) << more << '\n' << o.err;
+    return o.out;
+  }
+};
+
+TEST_F(Messages, SuggestOnlyWhatIsNear) {
+  expect_says(refusal("train --bacth 3"), "did you mean '--batch'");
+  expect_says(refusal("train --thread 3"), "did you mean '--threads-per-learner'");
+  for (const char* arguments : {"train --zzz", "train --frob 1", "train --wd 1", "frobnicate"}) {
+    EXPECT_EQ(refusal(arguments).find("did you mean"), std::string::npos) << arguments;
+  }
+}
+
+TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
+  for (const char* arguments :
+       {"train --gpus 2", "train --onnx net.onnx", "train --mpi", "export"}) {
+    const std::string text = refusal(arguments);
+    expect_says(text, "does not exist yet");
+    EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Messages, RefuseAnEmptyValue) {
+  expect_says(refusal("train --out= --deterministic"), "--out: its value is empty");
+  expect_says(refusal("train --lr-milestones= --epochs 1"), "--lr-milestones: its value is empty");
+  expect_says(refusal("train --resume ''"), "--resume: its value is empty");
+  expect_says(refusal("train --mirror="), "--mirror: its value is empty");
+  expect_says(refusal("eval ''"), "argument 2 is empty");
+  for (const auto& entry : std::filesystem::directory_iterator(work_.path())) {
+    EXPECT_FALSE(entry.is_directory()) << entry.path();
+  }
+}
+
+TEST_F(Messages, StayOnOneLine) {
+  for (const char* arguments :
+       {"train --data 'mnist:a\nb'", "train --model 'a\nb'", "train '--a\nb'", "'a\nb\033[2J'"}) {
+    const Outcome o = crossbow(arguments);
+    EXPECT_NE(o.code, 0);
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_EQ(o.err.find('\033'), std::string::npos) << o.err;
+    expect_says(o.err, "a\\nb");
+  }
+  const std::string out = train("--out 'run\n2'");
+  expect_says(out, "crossbow eval run\\n2\n");
+}
+
+TEST_F(Messages, EverySwitchTakesTrueAndFalse) {
+  const auto said = [&](const std::string& option) {
+    train(option + " --out run");
+    const std::string config = text_of("run/config.toml");
+    std::filesystem::remove_all(path("run"));
+    return config;
+  };
+  expect_says(said("--mirror"), "\nmirror = true\n");
+  expect_says(said("--mirror=true"), "\nmirror = true\n");
+  expect_says(said("--mirror=false"), "\nmirror = false\n");
+  expect_says(said("--no-mirror"), "\nmirror = false\n");
+  expect_says(said("--mirror --mirror=false"), "\nmirror = false\n");
+  expect_says(said("--nesterov=true"), "\nnesterov = true\n");
+  expect_says(said("--deterministic=false"), "\ndeterministic = false\n");
+  std::ofstream(path("run.toml")) << "mirror = false\n";
+  expect_says(said("--model mlp:layers=1,width=4 --config run.toml"), "\nmirror = false\n");
+  expect_says(refusal("train --mirror=maybe"), "--mirror: 'maybe' is not true or false");
+}
+
+TEST_F(Messages, AnAlgorithmsNameIsEnough) {
+  for (const char* sync : {"sma", "ssgd", "easgd", "eamsgd", "polyak-ruppert", "local-sgd",
+                           "post-local-sgd", "slowmo"}) {
+    const std::string name(sync);
+    train("--learners 2 --out " + name + " --sync " + name);
+    EXPECT_EQ(crossbow("train --resume " + name + " --epochs 3").code, 0) << text_of("err");
+    EXPECT_EQ(crossbow("train --config " + name + "/config.toml --out " + name + "-2").code, 0)
+        << text_of("err");
+  }
+  expect_says(train("--learners 2 --sync easgd"), "\nsgd at rate 0.1, cosine; momentum 0, ");
+  expect_says(train("--learners 2 --sync eamsgd"), "momentum 0.9 (Nesterov)");
+  expect_says(train("--learners 2 --sync post-local-sgd"), "times 0.1 at epoch 1, 1.5;");
+}
+
+TEST_F(Messages, ARunSaysFirstWhetherItCanBeRepeated) {
+  expect_says(train(""), "same seed, same bits, on this machine");
+  expect_says(train("--deterministic"), "same seed, same bits, on every machine");
+  expect_says(train("--learners auto --retune"), "results depend on timing");
+  expect_says(train("--learners auto --sync none"), "same seed, same bits");
+}
+
+TEST_F(Messages, ARunSaysWhatItsScheduleWillNotDo) {
+  expect_says(train("--lr-schedule multistep --lr-milestones 82,123"),
+              "note: the rate never drops: the run has 2 epochs, and its first milestone is 82");
+  expect_says(train("--warmup 5"), "note: the rate never reaches 0.01");
+}
+
+TEST_F(Messages, LearnersAreThoseOfEachDevice) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core cannot be two devices";
+  const std::string two = "--device cpu:0,cpu:1 ";
+  const std::string out = train(two);
+  expect_says(out, "trained   by 1 learner of 1 thread on each of 2 devices");
+  const json j = json::parse(train(two + "--json"));
+  EXPECT_EQ(j["learners"], 1);
+  EXPECT_EQ(j["devices"], 2);
+  expect_says(crossbow("bench --seconds 0.1 --model logistic --learners 1 " + two).out,
+              "on each of 2 devices");
+}
+
+TEST_F(Messages, TheSummaryFitsATerminal) {
+  std::istringstream lines(train("--target-accuracy 0.001 --out run"));
+  int seen = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  ")) continue;
+    EXPECT_LE(line.size(), 80u) << line;
+    ++seen;
+  }
+  EXPECT_GE(seen, 8);
+}
+
+TEST_F(Messages, TheGraphShowsWhatIsFusedAndCountsWeightsOnce) {
+  const std::string graph = crossbow("graph --model resnet-20 --device ref").out;
+  expect_says(graph, "batch_norm + add + relu");
+  expect_says(crossbow("graph --model resnet-20 --dot").out, "\\nbatch_norm + add + relu");
+  std::istringstream lines(crossbow("graph --model logistic --device ref --training").out);
+  int with_weights = 0;
+  for (std::string line; std::getline(lines, line);)
+    with_weights += line.find("7,850") != line.npos;
+  EXPECT_EQ(with_weights, 1);
+}
+
+TEST_F(Messages, DataSaysWhereItLooksAndWhatItKeeps) {
+  const std::string text = crossbow("data").out + crossbow("data --help").out;
+  for (const char* part : {"val/CLASS", "$CROSSBOW_DATA", "$XDG_CACHE_HOME"}) {
+    expect_says(text, part);
+  }
+}
+
+}  // namespace
+}  // namespace crossbow::testing

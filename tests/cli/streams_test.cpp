@@ -1,0 +1,140 @@
+// Streams that are closed, full or a terminal, limits on files, and signals.
+#include <pty.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/program.h"
+
+namespace crossbow::testing {
+namespace {
+
+using nlohmann::json;
+
+class Streams : public ProgramTest {
+ protected:
+  /// A run without end that a signal is sent to.
+  Outcome stopped_by(int signal, const std::string& before = "") {
+    const pid_t child =
+        start(before + "exec " + crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out run"));
+    EXPECT_TRUE(comes([&] { return text_of("out").find("epoch 2/") != std::string::npos; }));
+    kill(child, signal);
+    return {wait_for(child), text_of("out"), text_of("err")};
+  }
+  void expect_saved() {
+    EXPECT_EQ(crossbow("train --resume run --epochs 1").code, 0) << text_of("err");
+  }
+
+  /// What a run prints on a terminal of that kind.
+  std::string on_terminal(const std::string& term) {
+    int terminal = -1;
+    const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (child == 0) {
+      const std::string command =
+          "cd " + work_.path().string() + " && XDG_CACHE_HOME=. TERM=" + term + " exec " +
+          crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out " + term);
+      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    std::string text;
+    char bytes[4096];
+    const auto begin = std::chrono::steady_clock::now();
+    bool asked = false;
+    for (ssize_t n = 0; (n = read(terminal, bytes, sizeof bytes)) > 0;) {
+      text.append(bytes, static_cast<size_t>(n));
+      if (asked || std::chrono::steady_clock::now() - begin < std::chrono::seconds(1)) continue;
+      kill(child, SIGINT);
+      asked = true;
+    }
+    EXPECT_EQ(wait_for(child), 128 + SIGINT);
+    close(terminal);
+    return text;
+  }
+};
+
+TEST_F(Streams, SignalsSaveAndGiveTheirExitCode) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const Outcome o = stopped_by(signal);
+    EXPECT_EQ(o.code, 128 + signal);
+    expect_says(o.err, "interrupted; go on with crossbow train --resume run\n");
+    expect_saved();
+    std::filesystem::remove_all(path("run"));
+    std::filesystem::remove(path("out"));
+  }
+}
+
+TEST_F(Streams, AHangUpThatIsIgnoredStaysSo) {
+  const pid_t child =
+      start("trap '' HUP; exec " + crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out run"));
+  ASSERT_TRUE(comes([&] { return text_of("out").find("epoch 2/") != std::string::npos; }));
+  kill(child, SIGHUP);
+  const size_t length = text_of("out").size();
+  EXPECT_TRUE(comes([&] { return text_of("out").size() > length + 1000; }));
+  kill(child, SIGTERM);
+  EXPECT_EQ(wait_for(child), 128 + SIGTERM);
+}
+
+TEST_F(Streams, AClosedPipeSavesAndEnds) {
+  const Outcome o = shell("{ " + crossbow_binary() + ' ' +
+                          tiny("--epochs 1000000000 --out run; echo $? >code; } | head -n 1"));
+  EXPECT_EQ(text_of("code"), "1\n");
+  EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 1) << o.out;
+  expect_says(o.err, "standard output takes no more, so the run was saved and ended; go on with");
+  expect_saved();
+}
+
+TEST_F(Streams, AFullDiskBehindStandardOutputIsAFailure) {
+  for (const char* arguments : {"--help", "--version", "train --help", "models", "data --json"}) {
+    const Outcome o = crossbow(std::string(arguments) + " >/dev/full");
+    EXPECT_EQ(o.code, 1) << arguments;
+    expect_says(o.err, "cannot write to standard output (No space left on device)");
+  }
+  EXPECT_EQ(crossbow(tiny(">/dev/full")).code, 1);
+  EXPECT_EQ(crossbow(tiny("--json >/dev/full")).code, 1);
+}
+
+TEST_F(Streams, StandardErrorMayBeLost) {
+  for (const char* lost : {"2>&-", "2>/dev/full"}) {
+    const Outcome o = crossbow(tiny(std::string("--json ") + lost));
+    EXPECT_EQ(o.code, 0) << lost;
+    EXPECT_EQ(json::parse(o.out)["history"].size(), 2u) << lost;
+    EXPECT_EQ(crossbow(std::string("trian ") + lost).code, 2) << lost;
+  }
+}
+
+TEST_F(Streams, FilesDoNotTakeThePlaceOfClosedStreams) {
+  ASSERT_EQ(crossbow(tiny("--out run --log-every 1 <&- >&- 2>&-")).code, 0);
+  std::istringstream metrics(text_of("run/metrics.jsonl"));
+  int lines = 0;
+  for (std::string line; std::getline(metrics, line); ++lines) {
+    EXPECT_TRUE(json::accept(line)) << line;
+  }
+  EXPECT_EQ(lines, 2 * 5 + 2);  // steps and epochs
+}
+
+TEST_F(Streams, ALimitOnFileSizesIsASentence) {
+  const Outcome o = shell("ulimit -f 4; " + crossbow_binary() + ' ' + tiny("--out run"));
+  EXPECT_EQ(o.code, 1);
+  expect_says(o.err, "File too large");
+}
+
+TEST_F(Streams, OnlyATerminalThatUnderstandsThemGetsControlSequences) {
+  EXPECT_NE(on_terminal("xterm").find("\033[K"), std::string::npos);
+  const std::string dumb = on_terminal("dumb");
+  EXPECT_EQ(dumb.find('\033'), std::string::npos);
+  expect_says(dumb, "epoch 1/1000000000: train loss");
+}
+
+TEST_F(Streams, APipeHearsOfALongEpoch) {
+  const pid_t child = start("exec " + crossbow_binary() +
+                            " train --model mlp:width=1024 --learners 1 --threads-per-learner 1");
+  EXPECT_TRUE(comes([&] { return text_of("out").find(" %, loss ") != std::string::npos; }))
+      << text_of("out");
+  kill(child, SIGINT);
+  EXPECT_EQ(wait_for(child), 128 + SIGINT);
+  expect_says(text_of("out"), "\nepoch 1/10: ");
+}
+
+}  // namespace
+}  // namespace crossbow::testing
