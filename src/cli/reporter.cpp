@@ -226,18 +226,15 @@ void Reporter::tell() {
   constexpr double kSoonest = 10, kLatest = 60, kShare = 0.1;
   const std::lock_guard lock(mutex_);
   const Phase phase = progress.phase;
-  const double share = std::min(1.0, epochs_done(progress) - static_cast<double>(progress.epoch));
-  if (phase == Phase::preparing) {
-    if (now() - told_time_ < kSoonest || loading_.empty()) return;
+  const double done = epochs_done(progress), waited = now() - told_time_;
+  const double share = std::min(1.0, done - static_cast<double>(progress.epoch));
+  if (phase == Phase::preparing && waited >= kSoonest && done != told_epochs_) {
     print_locked(fmt::format("{}: {:.0f} %", loading_, 100 * share));
-    return;
   }
-  if (phase != Phase::training) {
-    last_time_ = 0;
-    return;
-  }
-  const double rate = images_per_second(), waited = now() - told_time_;
-  const bool far = std::abs(epochs_done(progress) - told_epochs_) >= kShare;
+  if (phase == Phase::evaluating) last_time_ = 0;  // this time is not of training
+  if (phase != Phase::training) return;
+  const double rate = images_per_second();
+  const bool far = std::abs(done - told_epochs_) >= kShare;
   if (waited < kSoonest || (!far && waited < kLatest) || rate <= 0) return;
   print_locked(fmt::format("epoch {}/{}: {:.0f} %, loss {:.4f}, {} images/s, ETA {}",
                            progress.epoch + 1, epochs_, 100 * share, progress.loss.load(),

@@ -69,10 +69,10 @@ std::string promise(const TrainOptions& options, LearnerChoice choice) {
   switch (choice) {
     case LearnerChoice::fixed:
       return options.deterministic
-                 ? "same seed, same bits, on every machine with this processor and its cores"
+                 ? "same seed, same bits, on every machine with this processor and as many cores"
                  : "same seed, same bits, on this machine; elsewhere with --deterministic";
     case LearnerChoice::remembered:
-      return "same seed, same bits, unless this machine's speed has changed; --learners N holds";
+      return "same seed, same bits, as long as the learners stay as many; --learners N holds them";
     case LearnerChoice::timed:
       break;
   }
@@ -83,8 +83,7 @@ LossWatch::LossWatch(int64_t classes, double lr)
     : classes_(static_cast<double>(classes)),
       guess_(std::log(classes_)),
       lr_(lr),
-      least_(std::numeric_limits<double>::infinity()),
-      before_(least_) {}
+      least_(std::numeric_limits<double>::infinity()) {}
 
 std::optional<std::string> LossWatch::risen(double loss) {
   if (std::exchange(said_risen_, true)) return {};
@@ -108,7 +107,7 @@ bool LossWatch::guessed(const EpochRecord& e, double loss) const {
   const double chance = 1 / classes_;
   return e.train_loss > 0.99 * guess_ && loss > kFallen * guess_ &&
          e.train_loss > kFallen * before_ && e.test_loss.value_or(guess_) > kFallen * guess_ &&
-         e.test_accuracy.value_or(0) < chance + 0.1 * (1 - chance);
+         e.test_accuracy.value_or(0) < chance + 0.25 * (1 - chance);
 }
 
 std::optional<std::string> LossWatch::epoch_done(const EpochRecord& e, double loss) {

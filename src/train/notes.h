@@ -42,9 +42,9 @@ class LossWatch {
   bool guessed(const EpochRecord& record, double loss) const;
 
   const double classes_, guess_, lr_;
-  double least_;     // smoothed loss so far
-  double before_;    // mean loss of the epoch before
-  int guessed_ = 0;  // epochs in a row
+  double least_;       // smoothed loss so far
+  double before_ = 0;  // mean loss of the epoch before
+  int guessed_ = 0;    // epochs in a row
   bool said_risen_ = false;
 };
 

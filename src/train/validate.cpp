@@ -96,9 +96,9 @@ void validate_schedule(const TrainOptions& o) {
   const bool drops = drops_the_rate(schedule);
   if (!drops && (o.lr_milestones || o.lr_gamma)) {
     fail_usage(
-        "--lr-{}: the schedule is {}, which does not drop the rate; add --lr-schedule "
-        "multistep",
-        o.lr_milestones ? "milestones" : "gamma", schedule);
+        "--lr-{}: the schedule is {}, which does not drop the rate; add --lr-schedule multistep{}",
+        o.lr_milestones ? "milestones" : "gamma", schedule,
+        o.lr_milestones ? "" : " and --lr-milestones");
   }
   if (drops && (!o.lr_milestones || o.lr_milestones->empty())) {
     fail_usage("--lr-schedule {}: say when with --lr-milestones", schedule);

@@ -100,6 +100,36 @@ TEST_F(Messages, AnAlgorithmsNameIsEnough) {
   expect_says(train("--learners 2 --sync post-local-sgd"), "times 0.1 at epoch 1, 1.5;");
 }
 
+/// What a message proposes is understood, and does away with the complaint.
+TEST_F(Messages, ProposeWhatWorks) {
+  const auto mended = [&](const std::string& wrong, const std::string& proposed,
+                          const std::string& followed) {
+    const Outcome o = crossbow(tiny(wrong));
+    EXPECT_EQ(o.code, 2) << wrong;
+    expect_says(o.err, proposed);
+    train(followed);
+  };
+  const std::string two = "--learners 2 ";
+  mended(two + "--sync none", "--sync sma", two + "--sync none --sync sma");
+  mended(two + "--sync easgd --momentum 0.5", "choose eamsgd",
+         two + "--sync eamsgd --momentum 0.5");
+  mended(two + "--sync easgd --nesterov", "choose eamsgd", two + "--sync eamsgd --nesterov");
+  mended(two + "--sync eamsgd --momentum 0", "choose easgd", two + "--sync easgd --momentum 0");
+  mended(two + "--sync eamsgd --no-nesterov", "leave it out", two + "--sync eamsgd");
+  mended(two + "--sync post-local-sgd --lr-schedule cosine",
+         "choose step or multistep with --lr-milestones",
+         two + "--sync post-local-sgd --lr-schedule step --lr-milestones 1");
+  mended(two + "--alpha 1.5", "leave it out", two);
+  mended("--sync-period 4", "leave it out", "");
+  mended("--lr-milestones 1", "add --lr-schedule multistep",
+         "--lr-milestones 1 --lr-schedule multistep");
+  mended("--lr-gamma 0.5", "add --lr-schedule multistep and --lr-milestones",
+         "--lr-gamma 0.5 --lr-schedule multistep --lr-milestones 1");
+  mended("--lr-schedule step", "--lr-milestones", "--lr-schedule step --lr-milestones 1");
+  mended("--momentum 0 --nesterov", "--nesterov needs a --momentum above 0",
+         "--momentum 0.5 --nesterov");
+}
+
 TEST_F(Messages, ARunSaysFirstWhetherItCanBeRepeated) {
   expect_says(train(""), "same seed, same bits, on this machine");
   expect_says(train("--deterministic"), "same seed, same bits, on every machine");

@@ -69,7 +69,7 @@ TEST(Config, ReadsWhatItWrites) {
 }
 
 TEST(Config, NamesTheNearestKeyAndTheLine) {
-  EXPECT_SAYS(config_error("\nlearning = 1\nmomentun = 0.9"), "did you mean");
+  EXPECT_SAYS(config_error("\nlearner = 1\nmomentun = 0.9"), "did you mean 'learners'");
   EXPECT_EQ(config_error("batch = 4\nmomentun = 0.9"),
             "run.toml:2: momentun: there is no such option; did you mean 'momentum'?");
 }

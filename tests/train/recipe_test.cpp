@@ -58,7 +58,7 @@ TEST_P(SyncByName, Learns) {
   o.sync = GetParam();
   o.learners = 2;
   o.threads_per_learner = 1;
-  o.epochs = 6;
+  o.epochs = 40;
   const auto net = [](Tensor images) {
     return dense(relu(dense(images, Dense{.outputs = 16})), Dense{.outputs = 10});
   };
