@@ -103,10 +103,10 @@ std::optional<std::string> LossWatch::look(double loss) {
 
 /// Few large steps may have taught much and left the mean of the epoch's losses.
 bool LossWatch::guessed(const EpochRecord& e, double loss) const {
-  constexpr double kFallen = 0.97;
+  constexpr double kFalls = 0.97, kFallen = 0.9;  // from epoch to epoch; below a guess's
   const double chance = 1 / classes_;
   return e.train_loss > 0.99 * guess_ && loss > kFallen * guess_ &&
-         e.train_loss > kFallen * before_ && e.test_loss.value_or(guess_) > kFallen * guess_ &&
+         e.train_loss > kFalls * before_ && e.test_loss.value_or(guess_) > kFallen * guess_ &&
          e.test_accuracy.value_or(0) < chance + 0.25 * (1 - chance);
 }
 
