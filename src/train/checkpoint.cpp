@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
 #include "core/error.h"
@@ -70,6 +71,18 @@ const Slots& slots_of(const ParameterLayout& layout, EngineBuffer::Kind kind) {
   return kind == EngineBuffer::Kind::states ? layout.states : layout.parameters;
 }
 
+/// Without a branch in the loop, so that it is one of vectors.
+bool all_finite(const std::byte* values, int64_t count) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t odd = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i * 4, sizeof bits);
+    odd |= static_cast<uint32_t>((bits & kExponent) == kExponent);
+  }
+  return odd == 0;
+}
+
 /// From a file's stream and size to what it holds.
 using Decode = Checkpoint (*)(std::istream& file, uint64_t size);
 
@@ -122,6 +135,18 @@ void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
   for (const EngineBuffer& b : buffers) {
     store_slots(slots_of(layout, b.kind), b.data, role_of(b.kind), b.index, checkpoint);
   }
+}
+
+bool all_finite(const ParameterLayout& layout, const Replica& model,
+                std::span<const EngineBuffer> buffers) {
+  bool finite = all_finite(model.parameters.data(), layout.parameter_elements) &&
+                all_finite(model.states.data(), layout.state_elements);
+  for (const EngineBuffer& b : buffers) {
+    const bool states = b.kind == EngineBuffer::Kind::states;
+    finite =
+        finite && all_finite(b.data, states ? layout.state_elements : layout.parameter_elements);
+  }
+  return finite;
 }
 
 bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {

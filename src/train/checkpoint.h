@@ -44,9 +44,8 @@ struct Checkpoint {
   int64_t samples = 0;  // training images
   Position position;
   std::vector<EpochRecord> history;
-  std::vector<LearnerChange> changes_ahead;  // of a resumed run: to be made again
-  std::map<std::string, std::string> plan;   // the kernels chosen: AlgorithmChooser's keys, answers
-  int64_t metrics_bytes = 0;                 // length of metrics.jsonl at this position
+  std::map<std::string, std::string> plan;  // the kernels chosen: AlgorithmChooser's keys, answers
+  int64_t metrics_bytes = 0;                // length of metrics.jsonl at this position
   std::vector<StoredTensor> tensors;
 };
 
@@ -63,6 +62,9 @@ void store(const ParameterLayout& layout, const Replica& model, Checkpoint& chec
 /// Adds what a run needs beside them to go on.
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint);
+/// Whether all that a checkpoint would hold are finite numbers. One pass over memory.
+bool all_finite(const ParameterLayout& layout, const Replica& model,
+                std::span<const EngineBuffer> buffers);
 /// Whether the checkpoint has what that buffer needs.
 bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer);
 /// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.

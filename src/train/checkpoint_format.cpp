@@ -20,7 +20,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::string_view kMagic = "CROSSBOW";
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr size_t kPrologue = 16;  // magic, version, header length
 constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
                                                     "momentum",  "learner_state", "central"};
@@ -76,7 +76,6 @@ json header_of(const Checkpoint& c) {
           {"samples", c.samples},
           {"position", to_json(c.position)},
           {"history", to_json(c.history)},
-          {"changes_ahead", to_json(c.changes_ahead)},
           {"plan", c.plan},
           {"metrics_bytes", c.metrics_bytes},
           {"tensors", std::move(tensors)}};
@@ -140,9 +139,6 @@ Checkpoint from_header(const json& header) {
   c.samples = header.at("samples").get<int64_t>();
   c.position = position_from_json(header.at("position"));
   c.history = history_from_json(header.at("history"));
-  for (const json& change : header.at("changes_ahead")) {
-    c.changes_ahead.push_back(change_from_json(change));
-  }
   c.plan = header.at("plan").get<std::map<std::string, std::string>>();
   c.metrics_bytes = header.at("metrics_bytes").get<int64_t>();
   return c;

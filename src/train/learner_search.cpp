@@ -13,12 +13,6 @@
 namespace crossbow {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// A window is long enough to hold many steps, and for the moments between two looks not to matter.
-constexpr double kWindowSeconds = 0.25;
-constexpr int64_t kWindowIterations = 8;
-
 std::string text_or(const std::optional<int64_t>& value, const char* otherwise) {
   return value ? std::to_string(*value) : otherwise;
 }
@@ -39,18 +33,18 @@ std::string remembered_text(const Arrangement& a) {
 
 }  // namespace
 
-LearnerSearch::LearnerSearch(const TrainOptions& options, const Graph& forward, Tuner& memory,
-                             Observer& observer)
+LearnerSearch::LearnerSearch(const TrainOptions& options, int64_t most, const Graph& forward,
+                             Tuner& memory, Throughput& throughput, Observer& observer)
     : batch_(options.batch),
       devices_(device_list(options.device).count),
-      candidates_(candidates(options)),
+      candidates_(candidates(options, most)),
       retune_(options.retune),
       key_(key_of(options, forward)),
       memory_(memory),
+      throughput_(throughput),
       observer_(observer) {}
 
-Arrangement LearnerSearch::start(int most) {
-  limit(most);
+Arrangement LearnerSearch::start() {
   given_ = candidates_[0];
   if (candidates_.size() == 1) return given_;
   if (const auto known = remembered(); known && !retune_) {
@@ -98,26 +92,12 @@ void LearnerSearch::limit(int learners) {
   if (tuner_) tuner_->limit(learners);
 }
 
-void LearnerSearch::begin_segment() {
-  mark_ = Clock::now();
-  marked_ = 0;
-}
-
 void LearnerSearch::progress(int64_t batches) {
-  if (!tuner_ || !tuner_->listening() || moving() || batches == marked_) return;
-  const auto now = Clock::now();
-  seconds_ += std::chrono::duration<double>(now - mark_).count();
-  batches_ += batches - marked_;
-  mark_ = now;
-  marked_ = batches;
-  const int64_t iteration = int64_t{devices_} * wanted().learners;
-  if (seconds_ < kWindowSeconds || batches_ < kWindowIterations * iteration) return;
-  const double rate = static_cast<double>(batches_ * batch_) / seconds_;
-  seconds_ = 0;
-  batches_ = 0;
-
+  if (!tuner_ || !tuner_->listening() || moving()) return;
+  const auto rate = throughput_.window(batches, int64_t{devices_} * wanted().learners);
+  if (!rate) return;
   const Arrangement before = wanted();
-  switch (tuner_->add(rate)) {
+  switch (tuner_->add(*rate * static_cast<double>(batch_))) {
     case AutoTuner::Verdict::go_on:
       return;
     case AutoTuner::Verdict::trial_done:

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "plan/tuner.h"
 #include "train/notes.h"
 #include "train/observer.h"
+#include "train/throughput.h"
 
 namespace crossbow {
 
@@ -18,11 +18,12 @@ namespace crossbow {
 /// net, batch, precision and algorithm. One thread, but for `moving`.
 class LearnerSearch {
  public:
-  LearnerSearch(const TrainOptions& options, const Graph& forward, Tuner& memory,
-                Observer& observer);
+  /// At most `most` learners on a device. What is passed by reference must outlive the search.
+  LearnerSearch(const TrainOptions& options, int64_t most, const Graph& forward, Tuner& memory,
+                Throughput& throughput, Observer& observer);
 
-  /// What a new run starts with, of at most so many learners on a device.
-  Arrangement start(int most);
+  /// What a new run starts with.
+  Arrangement start();
   /// What a resumed run had settled on, or else had just tried.
   void resume(const Arrangement& arrangement, bool settled);
   bool settled() const { return !tuner_ || tuner_->settled(); }
@@ -30,8 +31,7 @@ class LearnerSearch {
   /// More on a device cannot be had, or have nothing to do; what runs stays.
   void limit(int learners);
 
-  /// The clock of the throughput starts, at no batches.
-  void begin_segment();
+  void begin_segment() { throughput_.begin_segment(); }
   /// So many batches of the segment are done by now.
   void progress(int64_t batches);
   /// Whether the segment should end because the run is to go on with wanted(). Any thread.
@@ -50,14 +50,11 @@ class LearnerSearch {
   const bool retune_;
   const std::string key_;
   Tuner& memory_;
+  Throughput& throughput_;
   Observer& observer_;
   Arrangement given_;               // where there is nothing to look for
   std::optional<AutoTuner> tuner_;  // where there is
   std::atomic<bool> moving_{false};
-  std::chrono::steady_clock::time_point mark_;  // up to which the window is accounted for
-  int64_t marked_ = 0;                          // batches of the segment until then
-  double seconds_ = 0;                          // of the window
-  int64_t batches_ = 0;
 };
 
 }  // namespace crossbow

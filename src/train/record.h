@@ -45,6 +45,8 @@ struct Position {
   double loss_sum = 0;           // this epoch: loss times rows
   double seconds = 0;            // this epoch: of training
   double waiting_seconds = 0;    // in the whole run: of training, waiting for data
+  double wall_seconds = 0;       // in the whole run, start-up and evaluation included
+  int64_t changes = 0;           // lines of learners.jsonl that lie behind
   double logged_loss_sum = 0;    // since the last line of metrics.jsonl: loss times rows
   int64_t logged_rows = 0;       // since that line
 };

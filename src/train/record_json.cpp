@@ -18,9 +18,13 @@ json to_json(const Arrangement& a) {
 }
 
 Arrangement arrangement_from_json(const json& value) {
-  const Arrangement a{value.at("learners").get<int>(), value.at("threads_per_learner").get<int>()};
-  if (a.learners < 1 || a.threads < 1) fail("{} learners of {} threads", a.learners, a.threads);
-  return a;
+  constexpr int64_t kMost = 1024;  // the cores of the largest machine
+  const auto learners = value.at("learners").get<int64_t>();
+  const auto threads = value.at("threads_per_learner").get<int64_t>();
+  if (learners < 1 || threads < 1 || learners > kMost || threads > kMost) {
+    fail("{} learners of {} threads are out of range", learners, threads);
+  }
+  return {static_cast<int>(learners), static_cast<int>(threads)};
 }
 
 EpochRecord record_from_json(const json& value) {
@@ -65,15 +69,11 @@ json to_json(const LearnerChange& change) {
   return j;
 }
 
-json to_json(const std::vector<LearnerChange>& changes) {
-  json list = json::array();
-  for (const LearnerChange& change : changes) list.push_back(to_json(change));
-  return list;
-}
-
 LearnerChange change_from_json(const json& value) {
-  return {value.at("epoch").get<int64_t>(), value.at("batch").get<int64_t>(),
-          arrangement_from_json(value), value.at("settled").get<bool>()};
+  const LearnerChange c{value.at("epoch").get<int64_t>(), value.at("batch").get<int64_t>(),
+                        arrangement_from_json(value), value.at("settled").get<bool>()};
+  if (c.epoch < 0 || c.batch < 0) fail("epoch {}, batch {} is no place in a run", c.epoch, c.batch);
+  return c;
 }
 
 json to_json(const Position& p) {
@@ -87,6 +87,8 @@ json to_json(const Position& p) {
           {"loss_sum", p.loss_sum},
           {"seconds", p.seconds},
           {"waiting_seconds", p.waiting_seconds},
+          {"wall_seconds", p.wall_seconds},
+          {"changes", p.changes},
           {"logged_loss_sum", p.logged_loss_sum},
           {"logged_rows", p.logged_rows}};
 }
@@ -109,10 +111,12 @@ Position position_from_json(const json& value) {
   p.loss_sum = value.at("loss_sum").get<double>();
   p.seconds = value.at("seconds").get<double>();
   p.waiting_seconds = value.at("waiting_seconds").get<double>();
+  p.wall_seconds = value.at("wall_seconds").get<double>();
+  p.changes = value.at("changes").get<int64_t>();
   p.logged_loss_sum = value.at("logged_loss_sum").get<double>();
   p.logged_rows = value.at("logged_rows").get<int64_t>();
   if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.exchanges < 0 || p.since_exchange < 0 ||
-      p.logged_rows < 0)
+      p.changes < 0 || p.logged_rows < 0)
     fail("the position is out of range");
   return p;
 }

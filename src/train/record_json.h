@@ -12,7 +12,6 @@ nlohmann::json to_json(const std::optional<double>& value);
 nlohmann::json to_json(const EpochRecord& record);
 nlohmann::json to_json(const std::vector<EpochRecord>& history);
 nlohmann::json to_json(const LearnerChange& change);
-nlohmann::json to_json(const std::vector<LearnerChange>& changes);
 nlohmann::json to_json(const Position& position);
 
 // The reverse; all throw nlohmann::json::exception or Error for what to_json has not made.

@@ -1,9 +1,6 @@
 #include "train/run_folder.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -42,7 +39,8 @@ void refuse_files_of_a_run(const fs::path& path) {
         "another",
         path.string());
   }
-  for (const char* file : {"checkpoint.best", "config.toml", "metrics.jsonl", "plan.json"}) {
+  for (const char* file :
+       {"checkpoint.best", "config.toml", "metrics.jsonl", "learners.jsonl", "plan.json"}) {
     if (!holds(file)) continue;
     fail_usage(
         "--out {}: the folder holds a {} already, which the run would write over; choose another "
@@ -51,32 +49,19 @@ void refuse_files_of_a_run(const fs::path& path) {
   }
 }
 
-/// The changes of learners that a run made after its checkpoint: those that it knew of then, and
-/// those that the log tells since.
-std::vector<LearnerChange> changes_after(const Checkpoint& from, const fs::path& metrics) {
-  std::vector<LearnerChange> changes = from.changes_ahead;
-  std::ifstream file(metrics);
-  file.seekg(from.metrics_bytes);
-  for (std::string line; std::getline(file, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("threads_per_learner")) continue;
-    const LearnerChange change = change_from_json(json);
-    // A resumed run writes those ahead of it again.
-    if (std::find(changes.begin(), changes.end(), change) == changes.end()) {
-      changes.push_back(change);
-    }
-  }
-  return changes;
-}
-
 }  // namespace
 
-MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes) : path_(path) {
-  file_.reset(std::fopen(path.c_str(), "a"));
-  if (!file_) fail("cannot write {} ({})", path.string(), std::strerror(errno));
-  std::error_code error;
-  bytes_ = std::min(keep_bytes, static_cast<int64_t>(fs::file_size(path, error)));
-  fs::resize_file(path, static_cast<uintmax_t>(bytes_), error);
+MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes,
+                       const std::function<void(std::string_view)>& warn)
+    : file_(path) {
+  const int64_t missing = keep_bytes - bytes();
+  if (missing <= 0) {
+    file_.cut(keep_bytes);
+    return;
+  }
+  file_.cut(static_cast<int64_t>(file_.read().rfind('\n') + 1));  // the last whole line
+  warn(fmt::format("{} is {} bytes shorter than the checkpoint says: lines are missing",
+                   path.string(), missing));
 }
 
 void MetricsLog::step(int64_t step, int64_t samples, double loss, double lr) {
@@ -84,28 +69,11 @@ void MetricsLog::step(int64_t step, int64_t samples, double loss, double lr) {
   const auto end =
       fmt::format_to_n(line, sizeof line, "{{\"step\":{},\"samples\":{},\"loss\":{},\"lr\":{}}}\n",
                        step, samples, loss, lr);
-  write(line, std::min(end.size, sizeof line));
+  file_.append({line, std::min(end.size, sizeof line)});
 }
 
 void MetricsLog::epoch(const EpochRecord& record) {
-  write(to_json(record));
-}
-
-void MetricsLog::learners(const LearnerChange& change) {
-  write(to_json(change));
-}
-
-void MetricsLog::write(const nlohmann::json& line) {
-  const std::string text = line.dump() + '\n';
-  write(text.data(), text.size());
-}
-
-void MetricsLog::write(const char* line, size_t length) {
-  if (std::fwrite(line, 1, length, file_.get()) != length || std::fflush(file_.get()) != 0) {
-    fail("cannot write {} ({}): make room or choose another folder with --out", path_.string(),
-         std::strerror(errno));
-  }
-  bytes_ += static_cast<int64_t>(length);
+  file_.append(to_json(record).dump() + '\n');
 }
 
 RunFolder RunFolder::begin(const fs::path& path) {
@@ -121,7 +89,11 @@ RunFolder RunFolder::go_on(const fs::path& path) {
 }
 
 RunFolder::RunFolder(const fs::path& path, bool resumed)
-    : path_(path), resumed_(resumed), made_(!resumed && make(path)), lock_(lock(path)) {
+    : path_(path),
+      resumed_(resumed),
+      made_(!resumed && make(path)),
+      lock_(lock(path)),
+      learners_(path / "learners.jsonl") {
   if (!resumed) refuse_files_of_a_run(path);
 }
 
@@ -133,11 +105,20 @@ RunFolder::~RunFolder() {
 Checkpoint RunFolder::load(const std::function<void(std::string_view)>& warn) {
   Checkpoint checkpoint = load_checkpoint(path_, warn);
   metrics_bytes_ = checkpoint.metrics_bytes;
+  learners_.read(warn);
+  if (learners_.size() < checkpoint.position.changes) {
+    warn(fmt::format(
+        "{} lacks {} of the {} lines that the checkpoint knows: changes of learners after it are "
+        "not made again",
+        (path_ / "learners.jsonl").string(), checkpoint.position.changes - learners_.size(),
+        checkpoint.position.changes));
+  }
   return checkpoint;
 }
 
-void RunFolder::open_records(const TrainOptions& options) {
-  metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_);
+void RunFolder::open_records(const TrainOptions& options,
+                             const std::function<void(std::string_view)>& warn) {
+  metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_, warn);
   write_file_atomically(path_ / "config.toml", to_config(options));
 }
 
@@ -149,8 +130,12 @@ Choices RunFolder::plan_before() const {
   return read_choices(path_ / "plan.json");
 }
 
-std::vector<LearnerChange> RunFolder::changes_after(const Checkpoint& from) const {
-  return crossbow::changes_after(from, path_ / "metrics.jsonl");
+std::vector<LearnerChange> RunFolder::changes_after(const Position& position) const {
+  const std::pair place(position.epoch, position.batch);
+  const auto& all = learners_.changes();
+  auto first = all.begin() + std::min(position.changes, learners_.size());
+  while (first != all.end() && first->place() < place) ++first;
+  return {first, all.end()};
 }
 
 }  // namespace crossbow

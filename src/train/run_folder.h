@@ -1,43 +1,38 @@
-// The folder that a run leaves behind: config.toml, plan.json, metrics.jsonl and checkpoints.
+// The folder that a run leaves behind: config.toml, plan.json, metrics.jsonl,
+// learners.jsonl and checkpoints.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/file.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
+#include "train/line_file.h"
 
 namespace crossbow {
 
-/// Lines of JSON, one every so many steps and one an epoch. Each line is on its way to disk when
-/// the call returns. Throws Error if it cannot be written.
+/// metrics.jsonl: lines of JSON, one every so many steps and one an epoch. Each line is the
+/// system's when the call returns. Throws Error if it cannot be written.
 class MetricsLog {
  public:
   /// Goes on after the first `keep_bytes` of the file; what follows is of steps to be done again.
-  MetricsLog(const std::filesystem::path& path, int64_t keep_bytes);
+  /// Calls `warn` if the file is shorter.
+  MetricsLog(const std::filesystem::path& path, int64_t keep_bytes,
+             const std::function<void(std::string_view)>& warn);
 
   /// `loss` is the mean since the last such line. Allocates nothing.
   void step(int64_t step, int64_t samples, double loss, double lr);
   void epoch(const EpochRecord& record);
-  void learners(const LearnerChange& change);
-  int64_t bytes() const { return bytes_; }
+  /// All lines are on disk when the call returns.
+  void sync() { file_.sync(); }
+  int64_t bytes() const { return file_.bytes(); }
 
  private:
-  void write(const nlohmann::json& line);
-  void write(const char* line, size_t length);
-
-  struct Close {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
-  std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
-  int64_t bytes_;
+  LineFile file_;
 };
 
 /// Kept from other processes as long as this lives. The first file of a new run is its first
@@ -62,17 +57,23 @@ class RunFolder {
   /// To be called once there is a checkpoint: writes the configuration, and opens the metrics, of
   /// which those after the loaded checkpoint are of steps to be done again. Throws Error if they
   /// cannot be written.
-  void open_records(const TrainOptions& options);
+  void open_records(const TrainOptions& options, const std::function<void(std::string_view)>& warn);
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
+  /// Brings the metrics to disk: to be called before a checkpoint counts their bytes.
+  void sync() {
+    if (metrics_) metrics_->sync();
+  }
   /// Length of the metrics that a checkpoint of now is to count.
   int64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : metrics_bytes_; }
 
   void write_plan(const Choices& plan);
   /// What the run had chosen before, also after its checkpoint.
   Choices plan_before() const;
-  /// The changes of learners that a resumed run made after the checkpoint, in order.
-  std::vector<LearnerChange> changes_after(const Checkpoint& from) const;
+  LearnerLog& learners() { return learners_; }
+  const LearnerLog& learners() const { return learners_; }
+  /// Of the changes of learners those that are yet to be made from there on, in order.
+  std::vector<LearnerChange> changes_after(const Position& position) const;
 
  private:
   RunFolder(const std::filesystem::path& path, bool resumed);
@@ -80,6 +81,7 @@ class RunFolder {
   const std::filesystem::path path_;
   const bool resumed_, made_;
   const Descriptor lock_;
+  LearnerLog learners_;
   int64_t metrics_bytes_ = 0;  // of the checkpoint that was loaded
   std::optional<MetricsLog> metrics_;
 };

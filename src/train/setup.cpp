@@ -32,18 +32,21 @@ bool accepts(const TrainOptions& options, const Arrangement& arrangement) {
 
 }  // namespace
 
-std::vector<Arrangement> candidates(const TrainOptions& o) {
+std::vector<Arrangement> candidates(const TrainOptions& o, int64_t most) {
   const int cores = std::max(1, physical_cores() / device_list(o.device).count);
   std::optional<int> threads, learners;
   if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
   if (o.learners) learners = static_cast<int>(*o.learners);
   if (o.sync == "none") learners = 1;
-  if (!learners && o.deterministic) learners = std::max(1, cores / threads.value_or(1));
+  if (!learners && o.deterministic) {
+    learners = std::clamp<int64_t>(cores / threads.value_or(1), 1, std::max<int64_t>(1, most));
+  }
   if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
   auto all = arrangements(cores, threads);
   const auto end =
       std::find_if(all.begin(), all.end(), [&](const Arrangement& a) { return !accepts(o, a); });
   all.erase(std::max(end, all.begin() + 1), all.end());
+  while (all.size() > 1 && all.back().learners > most) all.pop_back();
   return all;
 }
 

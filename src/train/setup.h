@@ -1,6 +1,7 @@
 // From resolved options to the parts of a run.
 #pragma once
 
+#include <climits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +24,9 @@ struct DeviceList {
 DeviceList device_list(std::string_view text);
 
 /// Of learners and their threads, what the options and the algorithm allow, to be tried in that
-/// order; just one where they leave nothing open, at least one.
-std::vector<Arrangement> candidates(const TrainOptions& options);
+/// order; just one where they leave nothing open, at least one. `most`: learners of a device that
+/// have a batch in each iteration; more than that are had only by asking for them.
+std::vector<Arrangement> candidates(const TrainOptions& options, int64_t most = INT_MAX);
 
 /// Training images in another order each epoch, with the options' augmentation.
 data::PipelineOptions augmented(const TrainOptions& options);

@@ -15,11 +15,12 @@ void check(const TrainOptions& options, Observer& observer) {
   if (const auto note = precision_note(options)) observer.note(*note);
 }
 
-TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Observer& observer) {
+TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Throughput& throughput,
+                  Observer& observer) {
   check(options, observer);
-  if (!options.out) return Trainer(graph, options, nullptr, nullptr, observer).run();
+  if (!options.out) return Trainer(graph, options, nullptr, nullptr, throughput, observer).run();
   RunFolder folder = RunFolder::begin(*options.out);
-  return Trainer(graph, options, &folder, nullptr, observer).run();
+  return Trainer(graph, options, &folder, nullptr, throughput, observer).run();
 }
 
 /// A run to go on with. Nobody else changes it from before it is looked at until this goes.
@@ -33,7 +34,7 @@ class Interrupted {
   const TrainOptions& options() const { return from_->options; }
 
   /// `options` are resolved.
-  TrainResult go_on(const GraphFunction& graph, TrainOptions options) {
+  TrainResult go_on(const GraphFunction& graph, TrainOptions options, Throughput& throughput) {
     const std::string folder = folder_.path().string();
     if (options.out.value_or(folder) != folder) {
       fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, folder);
@@ -41,7 +42,7 @@ class Interrupted {
     options.out = options.resume = folder;
     check_resumable(from_->options, options);
     check(options, observer_);
-    Trainer trainer(graph, options, &folder_, &*from_, observer_);
+    Trainer trainer(graph, options, &folder_, &*from_, throughput, observer_);
     from_.reset();  // the trainer has its own copy of the state
     return trainer.run();
   }
@@ -51,12 +52,6 @@ class Interrupted {
   std::optional<Checkpoint> from_;
   Observer& observer_;
 };
-
-TrainResult train_graph(const GraphFunction& graph, const TrainOptions& options,
-                        Observer& observer) {
-  if (!options.resume) return begin(graph, options, observer);
-  return Interrupted(*options.resume, observer).go_on(graph, options);
-}
 
 GraphFunction graph_of(const TrainOptions& options) {
   return [model = options.model](const ModelSpec& spec) { return build_model(model, spec); };
@@ -68,26 +63,36 @@ TrainOptions resolved(const TrainOptions& options) {
 
 }  // namespace
 
+TrainResult train_graph(const GraphFunction& graph, const TrainOptions& options,
+                        Throughput& throughput, Observer& observer) {
+  if (!options.resume) return begin(graph, options, throughput, observer);
+  return Interrupted(*options.resume, observer).go_on(graph, options, throughput);
+}
+
 TrainResult train(const TrainOptions& options, Observer* observer) {
   Observer silent;
-  return train_graph(graph_of(options), resolved(options), observer ? *observer : silent);
+  Throughput throughput;
+  return train_graph(graph_of(options), resolved(options), throughput,
+                     observer ? *observer : silent);
 }
 
 TrainResult train(const ModelFunction& logits, const TrainOptions& options, Observer* observer) {
   Observer silent;
+  Throughput throughput;
   TrainOptions own = with_recipe(options, Recipe{});
   own.model = kOwnModel;
   const auto graph = [&](const ModelSpec& spec) { return classifier(own.model, logits, spec); };
-  return train_graph(graph, own, observer ? *observer : silent);
+  return train_graph(graph, own, throughput, observer ? *observer : silent);
 }
 
 TrainResult resume(const std::string& folder, const OptionsChange& change, Observer* observer) {
   Observer silent;
+  Throughput throughput;
   Interrupted run(folder, observer ? *observer : silent);
   TrainOptions before = run.options();
   before.out = folder;  // which may have been moved
   const TrainOptions options = resolved(change(before));
-  return run.go_on(graph_of(options), options);
+  return run.go_on(graph_of(options), options, throughput);
 }
 
 }  // namespace crossbow

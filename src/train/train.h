@@ -26,7 +26,7 @@ struct TrainResult {
   std::optional<double> final_test_accuracy, best_test_accuracy, final_test_loss;
   std::optional<int64_t> epochs_to_target;  // set if options.target_accuracy was reached
   std::optional<double> seconds_to_target;  // of training
-  double seconds = 0;                       // of this process, from the call to the result
+  double seconds = 0;                       // from the call to the result, of all its processes
   double train_seconds = 0;                 // without start-up and evaluation
   double images_per_second = 0;             // over train_seconds
   double waiting_seconds = 0;               // of these: steps that waited for data

@@ -44,8 +44,9 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
     fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
   }
   const int64_t batches = (samples + options.batch - 1) / options.batch;
-  const int learners = candidates(options).front().learners;
   const int devices = device_list(options.device).count;
+  const int learners = from ? from->position.arrangement.learners
+                            : candidates(options, batches / devices).front().learners;
   if (devices * learners > batches) {
     fail_usage("--learners {}: on {} they are more than the {} batches of {} images of {}",
                learners, options.device, batches, options.batch, *options.data);
@@ -79,7 +80,7 @@ data::PipelineOptions pipeline_options(const TrainOptions& options, const Checkp
 }  // namespace
 
 Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
-                 const Checkpoint* from, Observer& observer)
+                 const Checkpoint* from, Throughput& throughput, Observer& observer)
     : options_(options),
       observer_(observer),
       start_(Clock::now()),
@@ -89,32 +90,32 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       schedule_(Schedule::of(options, dataset_->train->size())),
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
-      search_(options, graph_, tuner_, observer),
+      search_(options, most_learners(), graph_, tuner_, throughput, observer),
       watch_(dataset_->info.classes, *options.lr) {
   if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
     tuner_.preset(folder_->plan_before());
-    position_ = from->position;
+    position_ = saved_ = from->position;
     history_ = from->history;
     search_.resume(position_.arrangement, position_.settled);
-    changes_ahead_ = folder_->changes_after(*from);
+    changes_ahead_ = folder_->changes_after(position_);
   } else {
-    position_.arrangement = search_.start(busy_learners());
+    position_.arrangement = search_.start();
     position_.settled = search_.settled();
   }
   arrange(position_.arrangement, from);
-  search_.limit(team_->affordable(options, busy_learners()));
+  search_.limit(team_->affordable(options, most_learners()));
   observer.started(options, samples());
   observer.note(promise(options, search_.choice()));
   for (const std::string& note : schedule_notes(options)) observer.note(note);
   tell_team();
 }
 
-/// Of those on a device that may be tried, as many as have a batch each.
-int Trainer::busy_learners() const {
+/// Of the learners that a device may try.
+int Trainer::most_learners() const {
   const int64_t batches = pipeline_.batches() / device_list(options_.device).count;
-  return static_cast<int>(std::min<int64_t>(batches, candidates(options_).back().learners));
+  return candidates(options_, batches).back().learners;
 }
 
 void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
@@ -173,10 +174,11 @@ void Trainer::make_changes() {
     changes_ahead_.erase(changes_ahead_.begin());
     search_.resume(position_.arrangement, position_.settled);
   }
-  if (!moving() && (!changes_ahead_.empty() || search_.settled() == position_.settled)) return;
+  if (!changes_ahead_.empty()) return;
+  if (!search_.moving() && search_.settled() == position_.settled) return;
   const LearnerChange change{now.first, now.second, search_.wanted(), search_.settled()};
+  if (folder_) folder_->learners().append(change);  // before any step depends on it
   make(change);
-  if (folder_) folder_->metrics().learners(change);
   search_.moved();
 }
 
@@ -195,9 +197,8 @@ void Trainer::tell_team() {
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
 void Trainer::open_records() {
   if (folder_->is_new()) save(engine().snapshot());
-  folder_->open_records(options_);
+  folder_->open_records(options_, [this](std::string_view text) { observer_.note(text); });
   folder_->write_plan(tuner_.choices());
-  for (const LearnerChange& change : changes_ahead_) folder_->metrics().learners(change);
 }
 
 TrainResult Trainer::run() {
@@ -224,6 +225,7 @@ bool Trainer::train_epoch() {
   progress.epoch = position_.epoch;
   progress.done = std::min(position_.batch * options_.batch, samples());
   progress.total = samples();
+  make_changes();
   pipeline_.start(position_.epoch, position_.batch);
   bool done = true;
   while (done && position_.batch < pipeline_.batches()) done = train_segment();
@@ -233,7 +235,6 @@ bool Trainer::train_epoch() {
 /// To the end of the epoch, the next drop of the rate or another number of learners.
 bool Trainer::train_segment() {
   const int64_t first = position_.batch;
-  make_changes();
   const int64_t k = engine().learners();
   const int64_t drops = schedule_.drops(samples_seen());
   const int64_t until_drop = schedule_.next_drop(samples_seen()) - samples_seen();
@@ -293,7 +294,7 @@ void Trainer::report_iteration(std::span<const float> losses) {
   double sum = 0;
   int64_t rows = 0;
   for (const float loss : losses) {
-    if (!std::isfinite(loss)) fail_not_finite(loss, lr);
+    if (!std::isfinite(loss)) fail_not_finite(loss_became(loss), p.step - 1, lr);
     sum += static_cast<double>(loss) * static_cast<double>(rows_of(p.batch));
     rows += rows_of(p.batch);
     ++p.batch;
@@ -354,7 +355,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {
-    fail_not_finite(static_cast<float>(evaluation->loss), schedule_.rate(samples_seen()));
+    fail_not_finite(loss_became(evaluation->loss), position_.step, schedule_.rate(samples_seen()));
   }
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
@@ -371,8 +372,12 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.normalisation = dataset_->info.normalisation;
   checkpoint.samples = samples();
   checkpoint.position = position_;
+  checkpoint.position.wall_seconds += seconds_since(start_);
+  if (folder_) {
+    checkpoint.position.changes =
+        folder_->learners().size() - static_cast<int64_t>(changes_ahead_.size());
+  }
   checkpoint.history = history_;
-  checkpoint.changes_ahead = changes_ahead_;
   checkpoint.plan = tuner_.choices();
   store(team_->engine.layout(), model, checkpoint);
   store(team_->engine.layout(), team_->engine.buffers(), checkpoint);
@@ -384,9 +389,25 @@ void Trainer::save() {
 }
 
 void Trainer::save(const Replica& model) {
+  if (!all_finite(engine().layout(), model, engine().buffers())) {
+    fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
+                    position_.step, schedule_.rate(samples_seen()));
+  }
+  note_open_search();
+  folder_->sync();
   Checkpoint checkpoint = state(model);
   checkpoint.metrics_bytes = folder_->metrics_bytes();
   save_checkpoint(folder_->path(), checkpoint);
+  saved_ = position_;
+}
+
+/// A change that changes nothing: whoever goes on from an older checkpoint does not search before
+/// this place, and the steps up to here are the same again.
+void Trainer::note_open_search() {
+  const LearnerChange here{position_.epoch, position_.batch, position_.arrangement, false};
+  const auto& known = folder_->learners().changes();
+  const auto furthest = known.empty() ? std::pair<int64_t, int64_t>() : known.back().place();
+  if (!position_.settled && furthest < here.place()) folder_->learners().append(here);
 }
 
 void Trainer::keep_if_best() {
@@ -417,7 +438,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.interrupted = interrupted;
   r.stopped_early = !interrupted && position_.epoch < *options_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
-  r.seconds = seconds_since(start_);
+  r.seconds = position_.wall_seconds + seconds_since(start_);
   r.waiting_seconds = position_.waiting_seconds;
   r.arrangement = position_.arrangement;
   r.parameters = team_->engine.layout().trained();
@@ -440,22 +461,28 @@ TrainResult Trainer::result(bool interrupted) const {
   return r;
 }
 
-void Trainer::fail_not_finite(float loss, double lr) const {
-  const std::string what =
-      fmt::format("the loss became {} at step {} (epoch {})",
-                  std::isnan(loss) ? std::abs(loss) : loss, position_.step, position_.epoch + 1);
-  if (position_.step == 1) {
+std::string Trainer::kept_checkpoint() const {
+  if (!folder_ || saved_.step == 0) return "";
+  const std::string which = saved_.batch == 0
+                                ? fmt::format("epoch {}", saved_.epoch)
+                                : fmt::format("step {} (epoch {})", saved_.step, saved_.epoch + 1);
+  return fmt::format("; {} keeps the checkpoint of {}", folder_->path().string(), which);
+}
+
+std::string Trainer::loss_became(double loss) const {
+  return fmt::format("the loss became {} at step {} (epoch {})",
+                     std::isnan(loss) ? std::abs(loss) : loss, position_.step, position_.epoch + 1);
+}
+
+void Trainer::fail_not_finite(const std::string& what, int64_t updates, double lr) const {
+  if (updates == 0) {
     fail(
         "{}, before anything was learned: look for extreme values in the data, or in the first "
         "weights of the net",
         what);
   }
-  const std::string kept = folder_ && !history_.empty()
-                               ? fmt::format("; {} keeps the checkpoint of epoch {}",
-                                             folder_->path().string(), history_.size())
-                               : "";
   fail("{}: the learning rate {} is probably too high; try --lr {:.1g} or --clip-norm 1{}", what,
-       lr, *options_.lr / 10, kept);
+       lr, *options_.lr / 10, kept_checkpoint());
 }
 
 }  // namespace crossbow

@@ -25,15 +25,15 @@ using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 class Trainer {
  public:
   /// `options` are resolved and valid; `folder` is the run's, or null; `from` is the state to start
-  /// from, or null. The folder and the observer must outlive the trainer, `from` need not.
+  /// from, or null. All but `from` must outlive the trainer.
   Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
-          const Checkpoint* from, Observer& observer);
+          const Checkpoint* from, Throughput& throughput, Observer& observer);
 
   TrainResult run();
 
  private:
   void open_records();
-  int busy_learners() const;
+  int most_learners() const;
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
   void arrange(const Arrangement& arrangement, const Checkpoint* from);
@@ -64,10 +64,14 @@ class Trainer {
   void save(const Replica& model);
   /// Of the state that was saved last.
   void keep_if_best();
+  void note_open_search();
   bool reached_target() const;
   bool out_of_patience() const;
   TrainResult result(bool interrupted) const;
-  [[noreturn]] void fail_not_finite(float loss, double lr) const;
+  std::string loss_became(double loss) const;
+  /// `updates`: how many the weights have had.
+  [[noreturn]] void fail_not_finite(const std::string& what, int64_t updates, double lr) const;
+  std::string kept_checkpoint() const;
 
   int64_t samples() const { return pipeline_.samples(); }
   int64_t samples_at(int64_t batch) const;  // of this epoch; in the whole run
@@ -90,7 +94,12 @@ class Trainer {
   LearnerSearch search_;
   LossWatch watch_;
   std::vector<LearnerChange> changes_ahead_;  // to be made again
+  Position saved_;                            // of the checkpoint that the folder holds
   std::unique_ptr<Team> team_;
 };
+
+/// train() for a net that is described by its graph. `options` are resolved.
+TrainResult train_graph(const GraphFunction& graph, const TrainOptions& options,
+                        Throughput& throughput, Observer& observer);
 
 }  // namespace crossbow

@@ -62,6 +62,7 @@ void validate_learners(const TrainOptions& o) {
   if (o.sync != "none") {
     // Options that leave no choice but one learner, who needs none of them, are a mistake.
     if (!o.learners) sync_of(o, 2 * devices);
+    if (o.resume) return;  // it keeps its learners, whatever this machine would take
     for (const Arrangement& a : candidates(o)) sync_of(o, a);  // throws for what makes no sense
     const std::string schedule = o.lr_schedule.value_or("fixed");
     if (sync_needs(o.sync).rate_drops && !drops_the_rate(schedule)) {
@@ -136,7 +137,7 @@ void validate_steps(const TrainOptions& o) {
   }
   expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
   const int64_t most_threads = std::max(1u, std::thread::hardware_concurrency());
-  if (o.threads_per_learner.value_or(1) > most_threads) {
+  if (!o.resume && o.threads_per_learner.value_or(1) > most_threads) {
     fail_usage("--threads-per-learner {}: this machine runs {} at a time", *o.threads_per_learner,
                most_threads);
   }

@@ -98,7 +98,7 @@ TEST_F(LearnerChanges, TheRunGoesOnWithMoreLearnersAndWithFewer) {
     const auto changed = [&](const std::string& to, std::initializer_list<LearnerChange> changes) {
       copy("run" + std::string(sync), to + sync);
       for (const LearnerChange& c : changes) {
-        std::ofstream(folder(to + sync) + "/metrics.jsonl", std::ios::app) << to_json(c) << '\n';
+        std::ofstream(folder(to + sync) + "/learners.jsonl", std::ios::app) << to_json(c) << '\n';
       }
       TrainOptions again = load(*o.out).options;
       again.resume = again.out = folder(to + sync);
@@ -147,7 +147,7 @@ TEST_F(LearnerChanges, ChangesAheadAreNeverForgotten) {
   train(tiny_net, o);
   const LearnerChange changes[] = {{1, 2, {3, 1}, false}, {2, 0, {1, 1}, true}};
   for (const LearnerChange& c : changes) {
-    std::ofstream(*o.out + "/metrics.jsonl", std::ios::app) << to_json(c) << '\n';
+    std::ofstream(*o.out + "/learners.jsonl", std::ios::app) << to_json(c) << '\n';
   }
   const auto go_on = [&](const std::string& run, Observer* observer) {
     TrainOptions again = options(run);
@@ -185,7 +185,7 @@ class OneLearnerChange : public LearnerChanges {
     o.epochs = 1;
     train(tiny_net, o);
     const Checkpoint before = load(*o.out);
-    std::ofstream(*o.out + "/metrics.jsonl", std::ios::app)
+    std::ofstream(*o.out + "/learners.jsonl", std::ios::app)
         << to_json(LearnerChange{1, 0, {to, 1}, true}) << '\n';
     o.resume = o.out;
     o.epochs = 2;

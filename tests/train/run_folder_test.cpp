@@ -1,14 +1,18 @@
 // What a run does to a folder, and what it leaves alone.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/file.h"
 #include "support/error_text.h"
 #include "train/checkpoints.h"
+#include "train/run_folder.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -151,6 +155,70 @@ TEST_F(RunFolders, TheFirstFileIsTheCheckpoint) {
   for (const char* file : {"config.toml", "metrics.jsonl", "plan.json"}) {
     EXPECT_TRUE(fs::exists(folder("killed") + '/' + file)) << file;
   }
+}
+
+/// As on a full disk, for as long as it lives no file of this process grows beyond so many bytes.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~SmallFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*const handler_)(int);
+  rlimit before_{};
+};
+
+TEST_F(RunFolders, ALineThatCannotBeWrittenWholeIsTakenBack) {
+  const fs::path path = runs_.path() / "metrics.jsonl";
+  MetricsLog log(path, 0, [](std::string_view) {});
+  log.step(1, 16, 0.5, 0.1);
+  const int64_t one = log.bytes();
+  {
+    const SmallFiles full(static_cast<rlim_t>(one + 10));
+    const std::string error = error_of([&] { log.step(2, 32, 0.5, 0.1); });
+    expect_says(error, "metrics.jsonl (File too large): make room or choose another folder");
+  }
+  EXPECT_EQ(static_cast<int64_t>(fs::file_size(path)), one);
+  EXPECT_EQ(log.bytes(), one);
+  log.step(2, 32, 0.5, 0.1);
+  EXPECT_EQ(text_of("metrics.jsonl"),
+            "{\"step\":1,\"samples\":16,\"loss\":0.5,\"lr\":0.1}\n"
+            "{\"step\":2,\"samples\":32,\"loss\":0.5,\"lr\":0.1}\n");
+}
+
+/// As after a power cut on a file system that lost what the checkpoint counts.
+TEST_F(RunFolders, MetricsThatAreShorterThanTheCheckpointSaysGetANote) {
+  train(tiny_net, options("run"));
+  const fs::path path = folder("run") + "/metrics.jsonl";
+  const auto whole = static_cast<int64_t>(fs::file_size(path));
+  fs::resize_file(path, static_cast<uintmax_t>(whole - 10));  // in the middle of a line
+  TrainOptions again = options("run");
+  again.resume = again.out;
+  again.epochs = 4;
+  testing::StopAfter watch(1000);
+  train(tiny_net, again, &watch);
+  expect_says(watch.notes, "metrics.jsonl is 10 bytes shorter than the checkpoint says");
+  std::istringstream lines(text_of("run/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+  }
+}
+
+TEST_F(RunFolders, APipeAsMetricsKeepsNobodyWaiting) {
+  train(tiny_net, options("run"));
+  fs::remove(folder("run") + "/metrics.jsonl");
+  ASSERT_EQ(mkfifo((folder("run") + "/metrics.jsonl").c_str(), 0666), 0);
+  TrainOptions again = options("run");
+  again.resume = again.out;
+  again.epochs = 4;
+  expect_says(error_of([&] { train(tiny_net, again); }), "is not a regular file");
 }
 
 }  // namespace

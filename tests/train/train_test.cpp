@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "support/error_text.h"
 #include "train/checkpoint.h"
@@ -157,15 +159,66 @@ TEST_F(Train, SaysThatAFolderCannotBeWritten) {
   expect_says(error_of([&] { train(tiny_net, o); }), "cannot make the folder");
 }
 
-TEST_F(Train, SaysThatTheDiskIsFull) {
+/// After the last update of an epoch, or when the run is stopped, nobody looks at a loss.
+TEST_F(Train, WeightsThatAreNotFiniteAreNeverSaved) {
+  for (const bool stopped : {false, true}) {
+    TrainOptions o = options();
+    o.out = folder().string() + (stopped ? "stopped" : "");
+    o.lr_milestones = {{stopped ? 1.65 : 1.9}};  // of the fourth, the fifth step of epoch 2
+    o.lr_gamma = 1e45;
+    o.eval_every = 100;
+    testing::StopAfter stop(stopped ? 9 : 1000);
+    const std::string error = error_of([&] { train(tiny_net, o, &stop); });
+    expect_says(error, std::string("the weights are infinite or NaN after step ") +
+                           (stopped ? "9:" : "10:"));
+    expect_says(error, "keeps the checkpoint of epoch 1");
+    const Checkpoint kept = load_checkpoint(*o.out, [](std::string_view) {});
+    EXPECT_EQ(kept.position.epoch, 1);
+    for (const auto& t : kept.tensors) {
+      for (const float v : t.values) ASSERT_LT(std::abs(v), 100) << t.name;
+    }
+  }
+}
+
+/// As many learners as have a batch.
+TEST_F(Train, DeterministicAsksForNoMoreLearnersThanBatches) {
   TrainOptions o = options();
+  o.sync = "sma";
+  o.batch = 70;
+  EXPECT_EQ(train(tiny_net, o).arrangement.learners, 1);
+}
+
+/// Asks for time before each iteration.
+class Slow : public Observer {
+ public:
+  explicit Slow(int stop_after) : left_(stop_after) {}
+  bool stop_requested() override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return left_-- <= 0;
+  }
+
+ private:
+  std::atomic<int> left_;
+};
+
+/// An epoch's time is that of all its segments, the run's that of all its processes.
+TEST_F(Train, TimesAddUp) {
+  TrainOptions o = options();
+  o.epochs = 1;
+  o.lr_milestones = {{0.5}};  // cuts the epoch
+  Slow slow(1000);
+  EXPECT_GE(train(tiny_net, o, &slow).history[0].seconds, 5 * 0.02);
+
   o.out = folder().string();
-  train(tiny_net, o);
-  std::filesystem::remove(folder() / "metrics.jsonl");
-  std::filesystem::create_symlink("/dev/full", folder() / "metrics.jsonl");
+  Slow stops(3);
+  const TrainResult first = train(tiny_net, o, &stops);
+  EXPECT_TRUE(first.interrupted);
   o.resume = o.out;
-  o.epochs = 4;
-  expect_says(error_of([&] { train(tiny_net, o); }), "No space left on device");
+  const TrainResult whole = train(tiny_net, o, &slow);
+  EXPECT_GE(whole.history[0].seconds, 5 * 0.02);
+  EXPECT_GE(whole.train_seconds, first.train_seconds + 2 * 0.02);
+  EXPECT_GE(whole.seconds, first.seconds + 2 * 0.02);
+  EXPECT_GE(whole.seconds, whole.train_seconds);
 }
 
 }  // namespace

@@ -1,0 +1,139 @@
+#include "train/line_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "train/record_json.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The next line of `text` from `begin`, and whether it ends in a line break.
+std::pair<std::string_view, bool> line_at(std::string_view text, size_t begin) {
+  const size_t end = text.find('\n', begin);
+  return {text.substr(begin, end - begin), end != text.npos};
+}
+
+/// Why this is no change that may follow those; nothing if it is one, which is added.
+std::string add_change(std::string_view line, std::vector<LearnerChange>& changes) {
+  try {
+    const LearnerChange change = change_from_json(nlohmann::json::parse(line));
+    if (!changes.empty() && change.place() < changes.back().place()) {
+      return "it lies before the change above it";
+    }
+    changes.push_back(change);
+    return "";
+  } catch (const nlohmann::json::exception&) {
+    return "it is no change of learners";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+LineFile::LineFile(const fs::path& path)
+    : path_(path),
+      // Without O_NONBLOCK a pipe in its place could keep the process waiting for ever.
+      file_(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666)) {
+  if (file_.get() < 0) fail_to("open");
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) fail_to("open");
+  if (!S_ISREG(status.st_mode)) {
+    fail("{} is not a regular file: move it away, and the run makes one", path.string());
+  }
+  bytes_ = status.st_size;
+  // The name of a new file must survive a power cut; not every file system lets a folder be synced.
+  const Descriptor folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) ::fsync(folder.get());
+}
+
+std::string LineFile::read() const {
+  std::string text(static_cast<size_t>(bytes_), '\0');
+  size_t have = 0;
+  while (have < text.size()) {
+    const ssize_t n =
+        ::pread(file_.get(), text.data() + have, text.size() - have, static_cast<off_t>(have));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_to("read");
+    if (n == 0) break;
+    have += static_cast<size_t>(n);
+  }
+  text.resize(have);
+  return text;
+}
+
+void LineFile::cut(int64_t bytes) {
+  if (bytes == bytes_) return;
+  if (::ftruncate(file_.get(), bytes) != 0) fail_to("write");
+  bytes_ = bytes;
+}
+
+void LineFile::append(std::string_view line) {
+  size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t n = ::write(file_.get(), line.data() + done, line.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int error = errno;
+      // If this fails too, whoever goes on with the run cuts the file back.
+      [[maybe_unused]] const int taken_back = ::ftruncate(file_.get(), bytes_);
+      errno = error;
+      fail_to("write");
+    }
+    done += static_cast<size_t>(n);
+  }
+  bytes_ += static_cast<int64_t>(line.size());
+}
+
+void LineFile::sync() {
+  if (::fsync(file_.get()) != 0) fail_to("write");
+}
+
+void LineFile::fail_to(const char* what) const {
+  fail("cannot {} {} ({}): make room or choose another folder with --out", what, path_.string(),
+       std::strerror(errno));
+}
+
+void LearnerLog::read(const std::function<void(std::string_view)>& warn) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path_, error))) return;
+  LineFile file(path_);
+  const std::string text = file.read();
+  for (size_t begin = 0; begin < text.size();) {
+    const auto [line, whole] = line_at(text, begin);
+    const size_t next = begin + line.size() + 1;
+    const std::string wrong = whole ? add_change(line, changes_) : "it is cut off";
+    if (wrong.empty()) {
+      begin = next;
+      continue;
+    }
+    if (next < text.size()) {
+      fail(
+          "{}: line {}: {}; put the file back as it was, or move it away to go on without the "
+          "changes that it holds",
+          path_.string(), changes_.size() + 1, wrong);
+    }
+    warn(fmt::format("{}: the last line is damaged and was dropped ({})", path_.string(), wrong));
+    file.cut(static_cast<int64_t>(begin));
+    file.sync();
+    return;
+  }
+}
+
+void LearnerLog::append(const LearnerChange& change) {
+  LineFile file(path_);
+  file.append(to_json(change).dump() + '\n');
+  file.sync();
+  changes_.push_back(change);
+}
+
+}  // namespace crossbow
