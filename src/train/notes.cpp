@@ -107,7 +107,7 @@ bool LossWatch::guessed(const EpochRecord& e, double loss) const {
   const double chance = 1 / classes_;
   return e.train_loss > 0.99 * guess_ && loss > kFallen * guess_ &&
          e.train_loss > kFalls * before_ && e.test_loss.value_or(guess_) > kFallen * guess_ &&
-         e.test_accuracy.value_or(0) < chance + 0.25 * (1 - chance);
+         e.test_accuracy.value_or(0) < (1 + chance) / 2;
 }
 
 std::optional<std::string> LossWatch::epoch_done(const EpochRecord& e, double loss) {
