@@ -5,6 +5,7 @@ They need Python's standard library alone. The files that import PyTorch, Tensor
 run in the virtual environment that `python3 -m bench.peers` makes.
 """
 
+import argparse
 import os
 import pathlib
 import sys
@@ -18,10 +19,25 @@ def log(text):
     print(text, file=sys.stderr, flush=True)
 
 
+class Failed(Exception):
+    """One sentence that says why a process gave no result."""
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it printed nothing"
+
+
 def warn_if_busy():
     load = os.getloadavg()[0]
     if load > 0.5:
         log(f"Warning: the load is {load:.1f}; only an idle machine gives times to trust.")
+
+
+def parser_of(module, description, epilog=None):
+    shape = argparse.RawDescriptionHelpFormatter
+    name = f"python3 -m {module}"
+    return argparse.ArgumentParser(name, None, description, epilog, formatter_class=shape)
 
 
 def listed(kind):

@@ -5,7 +5,6 @@ other, twice over; then what `crossbow train` settles on while it trains. Prints
 Run it on an idle machine; it takes some minutes.
 """
 
-import argparse
 import json
 import os
 import re
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, listed
+from bench import CROSSBOW, listed, parser_of
 
 FOUND = re.compile(r"going on with (\d+) learners? of (\d+) thread")
 
@@ -49,11 +48,7 @@ def found(case, data):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        prog="python3 -m bench.auto_tuner",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("bench.auto_tuner", __doc__)
     about = "lenet=digits resnet-32=imagefolder:DIR …"
     parser.add_argument("cases", nargs="+", metavar="MODEL=DATA", help=about)
     parser.add_argument("--batches", type=listed(int), default=[4, 16], metavar="N,N")

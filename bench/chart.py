@@ -48,14 +48,11 @@ class Chart:
     def line(self, points, colour, width=1.5, opacity=1):
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
         faint = f' stroke-opacity="{opacity}"' if opacity != 1 else ""
-        self.out.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{faint}/>'
-        )
+        style = f'fill="none" stroke="{colour}" stroke-width="{width}"{faint}'
+        self.out.append(f'<polyline points="{path}" {style}/>')
 
     def dot(self, x, y, colour):
-        self.out.append(
-            f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="4" fill="{colour}"/>'
-        )
+        self.out.append(f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="4" fill="{colour}"/>')
 
     def legend(self, row, text, colour):
         """At the right, rows growing from the bottom upwards."""

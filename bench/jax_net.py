@@ -52,11 +52,9 @@ class Net(LayeredNet):
         # One pass over x for both sums, which XLA fuses.
         mean, square = x.mean(axes), (x * x).mean(axes)
         variance = jnp.maximum(square - mean * mean, 0)
+        news = jax.lax.stop_gradient((mean, variance))
         self.new_statistics.append(
-            tuple(
-                (1 - share) * old + share * jax.lax.stop_gradient(new)
-                for old, new in zip(running, (mean, variance))
-            )
+            tuple((1 - share) * old + share * new for old, new in zip(running, news))
         )
         scale = self.parameter(lambda: np.ones(width)) * jax.lax.rsqrt(variance + epsilon)
         shift = self.parameter(lambda: np.zeros(width)) - mean * scale
@@ -88,8 +86,8 @@ class Net(LayeredNet):
 
 
 def initial_state(net, x, seed):
-    """Creates the net's parameters; `x` is a batch. What a step needs and returns: parameters, their
-    velocities, running statistics, and a random key."""
+    """Creates the net's parameters; `x` is a batch. What a step needs and returns: parameters,
+    their velocities, running statistics, and a random key."""
     net.random = np.random.default_rng(seed)
     key = jax.random.key(seed, impl="rbg")  # quicker for dropout than the default
     net(x, None, None, key)

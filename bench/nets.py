@@ -61,7 +61,8 @@ def layers(model):
     A block is conv-BN-ReLU-conv-BN, added to its input or, where the width changes, to the input's
     1x1 projection with BN; then ReLU."""
     name, _, depth = model.partition("-")
-    return resnet(int(depth)) if name == "resnet" else {"lenet": lenet, "mlp": mlp, "vgg": vgg}[name]()
+    makers = {"lenet": lenet, "mlp": mlp, "vgg": vgg}
+    return resnet(int(depth)) if name == "resnet" else makers[name]()
 
 
 def shape(model, channels_last):

@@ -5,13 +5,12 @@ The whole takes hours. Every finished training run is a line of the results, so 
 stopped at any time; given again, it goes on where it was.
 """
 
-import argparse
 import os
 import pathlib
 import signal
 import sys
 
-from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed
+from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of
 from bench.learning import accuracy, efficiency, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
@@ -29,33 +28,23 @@ Examples:
 
 def add_command(commands, name, about, details=""):
     parser = commands.add_parser(name, help=about, description=f"{about}. {details}")
-    parser.add_argument(
-        "--results",
-        type=pathlib.Path,
-        default=ROOT / "build/learning/results.jsonl",
-        metavar="FILE",
-        help="a JSON line per finished job (default build/learning/results.jsonl)",
-    )
-    return parser
+    path, about = ROOT / "build/learning/results.jsonl", "a JSON line per finished job"
+    parser.add_argument("--results", type=pathlib.Path, default=path, metavar="FILE", help=about)
+    return parser.add_argument
 
 
 def add_training(commands, name, about, details):
-    parser = add_command(commands, name, about, details)
-    task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--mnist", metavar="DIR", help="folder of MNIST's gzipped IDX files")
-    about = "folder of CIFAR-10 as images, train/CLASS/*, test/CLASS/*"
-    task.add_argument("--cifar", metavar="DIR", help=about)
-    add = parser.add_argument
+    add = add_command(commands, name, about, details)
+    add("--mnist", metavar="DIR", help="folder of MNIST's gzipped IDX files")
+    add("--cifar", metavar="DIR", help="or one of CIFAR-10 as images, train/CLASS/*, test/CLASS/*")
     add("--target", type=float, metavar="A", help="test accuracy (default 0.99, CIFAR-10: 0.78)")
-    add("--threads", type=int, metavar="N", help="CPUs that each side may use (default: all)")
-    return parser
+    return add
 
 
 def add_efficiency(commands):
-    add = add_training(
-        *(commands, "efficiency", "Epochs to accuracy of k learners, by algorithm"),
-        "It does not matter how busy the machine is.",
-    ).add_argument
+    details = "It does not matter how busy the machine is."
+    about = "Epochs to accuracy of k learners, by algorithm"
+    add = add_training(commands, "efficiency", about, details)
     ks, names = efficiency.LEARNERS, efficiency.ALGORITHMS
     add("--seeds", type=int, default=1, metavar="N", help="seeds 1 to N (default 1)")
     add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8,16")
@@ -64,15 +53,14 @@ def add_efficiency(commands):
 
 
 def add_accuracy(commands):
-    add = add_training(
-        *(commands, "accuracy", "Time to accuracy beside PyTorch and JAX"),
+    details = (
         "The stage tune counts epochs, so that it may share the machine; speed and final need it "
-        "idle. Each stage runs what it lacks of those before it.",
-    ).add_argument
-    stages, batches, sides = accuracy.STAGES, tasks.BATCHES, ", ".join(accuracy.CONTESTANTS)
-    about = "default speed,tune,final"
-    add("--stages", type=listed(str), default=stages, metavar="S,S", help=about)
-    about = f"of {sides} (default: all, CIFAR-10: all but jax)"
+        "idle. Each stage runs what it lacks of those before it."
+    )
+    add = add_training(commands, "accuracy", "Time to accuracy beside PyTorch and JAX", details)
+    stages, batches = accuracy.STAGES, tasks.BATCHES
+    add("--stages", type=listed(str), default=stages, metavar="S,S", help=f"of {','.join(stages)}")
+    about = f"of {', '.join(accuracy.CONTESTANTS)} (default: all, CIFAR-10: all but jax)"
     add("--sides", type=listed(str), metavar="S,S", help=about)
     about = "only these ways to run a side that has several, such as eager"
     add("--variants", type=listed(str), default=[], metavar="V,V", help=about)
@@ -82,18 +70,13 @@ def add_accuracy(commands):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        prog="python3 -m bench.learning",
-        description=__doc__,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("bench.learning", __doc__, EXAMPLES)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_efficiency(commands)
     add_accuracy(commands)
-    page = add_command(commands, "report", "Markdown tables of all results, and plots")
+    add = add_command(commands, "report", "Markdown tables of all results, and plots")
     about = "write there, with plots as FILE-*.svg (default: standard output, no plots)"
-    page.add_argument("--out", type=pathlib.Path, metavar="FILE.md", help=about)
+    add("--out", type=pathlib.Path, metavar="FILE.md", help=about)
     args = parser.parse_args()
     if args.command != "report":
         check(args, parser.error)
@@ -101,6 +84,8 @@ def parse_arguments():
 
 
 def check(args, error):
+    if bool(args.mnist) == bool(args.cifar):
+        error("give one of --mnist DIR and --cifar DIR")
     args.task = "mnist" if args.mnist else "cifar"
     args.data = args.mnist or args.cifar
     if args.target is None:
@@ -109,10 +94,7 @@ def check(args, error):
         error(f"--{args.task}: no folder {args.data}")
     if not os.access(CROSSBOW, os.X_OK):
         error(f"no program {CROSSBOW}: build the release preset")
-    allowed = sorted(os.sched_getaffinity(0))
-    if args.threads and not 1 <= args.threads <= len(allowed):
-        error(f"--threads {args.threads}: this process may use 1 to {len(allowed)} CPUs")
-    args.cpus = allowed[: args.threads]
+    args.cpus = sorted(os.sched_getaffinity(0))
     if args.command == "accuracy":
         check_accuracy(args, error)
 
@@ -138,7 +120,6 @@ def main():
     if args.command == "report":
         return report.write(Results(args.results), args.out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
-    os.sched_setaffinity(0, args.cpus)
     runner = Runner(args, Results(args.results))
     {"efficiency": efficiency, "accuracy": accuracy}[args.command].run(runner, args)
     if runner.failures:

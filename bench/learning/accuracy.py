@@ -1,4 +1,4 @@
-"""Time to accuracy: speed by batch, rates tuned by epochs, the least epochs × seconds with all seeds."""
+"""Time to accuracy: speed by batch, rates tuned by epochs, the best of both with all seeds."""
 
 import dataclasses
 import math
@@ -6,7 +6,7 @@ import statistics
 
 from bench import log, warn_if_busy
 from bench.learning import tasks
-from bench.learning.results import epochs_to_target, seconds_to_target
+from bench.learning.results import epochs_to_target, group, seconds_to_target
 from bench.learning.tuning import tune
 
 STAGES = ["speed", "tune", "final"]
@@ -37,7 +37,9 @@ CONTESTANTS = {
         "Crossbow, a learner per CPU", "crossbow", ("learner per CPU",), "sma", per_cpu=True
     ),
     "pytorch": Contestant("PyTorch", "pytorch", ("eager", "compile")),
-    "pytorch-mean": Contestant("PyTorch, averaged over time", "pytorch", ("eager", "compile"), *MEAN),
+    "pytorch-mean": Contestant(
+        "PyTorch, averaged over time", "pytorch", ("eager", "compile"), *MEAN
+    ),
     "jax": Contestant("JAX", "jax", ("gather outside", "gather inside"), tasks=("mnist",)),
 }
 
@@ -120,10 +122,7 @@ def by_choice(records):
     """The final runs of each (contestant's name, batch, rate), contestants in their order. A side
     whose tuning found a better choice later has several."""
     names = [c.name for c in CONTESTANTS.values()]
-    choices = {}
-    for record in records:
-        job = record["job"]
-        choices.setdefault((contestant_of(job), job["batch"], job["rate"]), []).append(record)
+    choices = group(records, lambda job: (contestant_of(job), job["batch"], job["rate"]))
     return dict(sorted(choices.items(), key=lambda item: (names.index(item[0][0]), item[0][1:])))
 
 

@@ -10,7 +10,8 @@ import pathlib
 import statistics
 import sys
 
-from bench import chart, table
+from bench import table
+from bench.chart import Chart, colour
 
 
 def read(path):
@@ -21,24 +22,19 @@ def read(path):
     return [record["test_accuracy"] for record in history]
 
 
-def nice_floor(value, step=0.05):
-    return int(value / step) * step
-
-
 def draw(title, sides):
     curves = [curve for side in sides.values() for curve in side]
-    epochs = max(len(curve) for curve in curves)
-    low, high = nice_floor(min(map(min, curves))), nice_floor(max(map(max, curves))) + 0.05
-    picture = chart.Chart(title, "epoch", (1, epochs), (low, high))
-    for i in range(round((high - low) / 0.05) + 1):
-        level = low + 0.05 * i
-        picture.level(level, f"{level * 100:.0f} %")
+    epochs, step = max(len(curve) for curve in curves), 0.05
+    low, high = (int(f(map(f, curves)) / step) * step for f in (min, max))
+    picture = Chart(title, "epoch", (1, epochs), (low, high + step))
+    for i in range(round((high - low) / step) + 2):
+        picture.level(low + step * i, f"{(low + step * i) * 100:.0f} %")
     for epoch in range(1, epochs + 1):
         picture.tick(epoch, epoch)
     for i, (name, side) in enumerate(sides.items()):
         for curve in side:
-            picture.line(enumerate(curve, 1), chart.colour(i))
-        picture.legend(i, f"{name}, {len(side)} seeds", chart.colour(i))
+            picture.line(enumerate(curve, 1), colour(i))
+        picture.legend(i, f"{name}, {len(side)} seeds", colour(i))
     return picture.text()
 
 

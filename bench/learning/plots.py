@@ -5,7 +5,7 @@ import statistics
 
 from bench.chart import Chart, colour
 from bench.learning import accuracy, efficiency, tasks
-from bench.learning.results import epochs_to_target
+from bench.learning.results import epochs_to_target, select
 
 
 def step_of(length, most):
@@ -29,12 +29,8 @@ def accuracy_over_time(title, target, records):
     step = step_of(max(max(accuracies), target) - min(accuracies) or 0.01, 6)
     bottom = math.floor(min(accuracies) / step) * step
     levels = math.ceil(round((max(max(accuracies), target) - bottom) / step, 6))
-    chart = Chart(
-        f"{title}, test accuracy",
-        "seconds of training",
-        (0, max(s for s, _ in points) * 1.02),
-        (bottom, bottom + levels * step),
-    )
+    times, heights = (0, max(s for s, _ in points) * 1.02), (bottom, bottom + levels * step)
+    chart = Chart(f"{title}, test accuracy", "seconds of training", times, heights)
     for i in range(levels + 1):
         level = bottom + i * step
         chart.level(level, f"{100 * level:.{0 if step >= 0.01 else 1}f} %")
@@ -57,8 +53,7 @@ def accuracy_over_time(title, target, records):
 def epochs_by_learners(title, target, records):
     """The median of the seeds, at the best of each algorithm's rates; None without many learners.
     What missed the target has no point."""
-    runs = [r for r in records if r["job"]["stage"] == "efficiency"]
-    lines = {}
+    runs, lines = select(records, stage="efficiency"), {}
     for (algorithm, k), at_rate in efficiency.at_rates(runs, efficiency.best_rate).items():
         epochs = statistics.median(map(epochs_to_target, at_rate)) if at_rate else math.inf
         if math.isfinite(epochs):
@@ -68,12 +63,8 @@ def epochs_by_learners(title, target, records):
         return None
     learners = sorted({r["job"]["learners"] for r in runs})
     most = max(epochs for best in lines.values() for epochs in best.values()) + 1
-    chart = Chart(
-        f"{title}: epochs to {target:.1%}, batch {tasks.SMALLEST_BATCH} a learner",
-        "learners",
-        (-0.3, math.log2(max(learners)) + 0.9),
-        (0, most),
-    )
+    title = f"{title}: epochs to {target:.1%}, batch {tasks.SMALLEST_BATCH} a learner"
+    chart = Chart(title, "learners", (-0.3, math.log2(max(learners)) + 0.9), (0, most))
     for epochs in range(0, int(most) + 1, max(1, int(step_of(most, 12)))):
         chart.level(epochs, epochs)
     for k in learners:

@@ -4,7 +4,7 @@ import math
 
 from bench import table
 from bench.learning import accuracy, efficiency, plots, tasks
-from bench.learning.results import best_accuracy, epochs_to_target, seconds_to_target
+from bench.learning.results import best_accuracy, epochs_to_target, seconds_to_target, select
 
 FOOTNOTE = (
     "Epochs are whole ones. `>n (a %)`: not within n epochs, in which a was the best accuracy. "
@@ -29,47 +29,34 @@ def values(records, field):
     return sorted({record["job"][field] for record in records})
 
 
-def chosen(records, **wanted):
-    """Those whose job has these fields; `name` is the contestant's, a tuple gives alternatives."""
-
-    def matches(record):
-        fields = {**record["job"], "name": accuracy.contestant_of(record["job"])}
-        return all(
-            fields[field] in value if isinstance(value, tuple) else fields[field] == value
-            for field, value in wanted.items()
-        )
-
-    return [record for record in records if matches(record)]
+def of_name(records, name):
+    return [record for record in records if accuracy.contestant_of(record["job"]) == name]
 
 
 def tuning_tables(records):
     for batch in values(records, "batch"):
-        of_batch = chosen(records, batch=batch)
-        rates = values(of_batch, "rate")
-        names = [c.name for c in accuracy.CONTESTANTS.values() if chosen(of_batch, name=c.name)]
+        of_batch = select(records, batch=batch)
+        rates, rows = values(of_batch, "rate"), []
+        for contestant in accuracy.CONTESTANTS.values():
+            if runs := of_name(of_batch, contestant.name):
+                cells = (epochs_cell(select(runs, rate=rate)) for rate in rates)
+                rows.append([contestant.name, *cells])
         yield f"Batch {batch}:\n"
-        yield table(
-            ["", *(f"rate {rate:g}" for rate in rates)],
-            [
-                [name, *(epochs_cell(chosen(of_batch, name=name, rate=rate)) for rate in rates)]
-                for name in names
-            ],
-        )
+        yield table(["", *(f"rate {rate:g}" for rate in rates)], rows)
 
 
 def speed_table(records):
     batches = values(records, "batch")
 
     def seconds(name, variant, batch):
-        found = chosen(records, name=name, variant=variant, batch=batch)
+        found = select(of_name(records, name), variant=variant, batch=batch)
         return f"{found[-1]['history'][-1]['seconds']:.1f}" if found else "–"
 
     ways = sorted({(accuracy.contestant_of(r["job"]), r["job"]["variant"]) for r in records})
+    rows = [[*way, *(seconds(*way, batch) for batch in batches)] for way in ways]
+    page = table(["", "way", *(f"batch {batch}" for batch in batches)], rows)
     busiest = max(record["load"] for record in records)
-    return table(
-        ["", "way", *(f"batch {batch}" for batch in batches)],
-        [[*way, *(seconds(*way, batch) for batch in batches)] for way in ways],
-    ) + (f"\nThe load was up to {busiest:.1f} before a run.\n")
+    return f"{page}\nThe load was up to {busiest:.1f} before a run.\n"
 
 
 def seconds_cell(seconds):
@@ -101,7 +88,7 @@ def final_table(records):
 
 def accuracy_parts(records, task, target):
     parts = [f"## {task}: time to {target:.1%}\n"]
-    final, speed, tune = (chosen(records, stage=stage) for stage in ("final", "speed", "tune"))
+    final, speed, tune = (select(records, stage=stage) for stage in ("final", "speed", "tune"))
     if final:
         parts += [final_table(final)]
     if speed:
@@ -119,13 +106,9 @@ def algorithms_table(records, rate_of):
         runs = cells.get((algorithm, k))
         return f"{epochs_cell(runs)} at {runs[0]['job']['rate']:g}" if runs else "–"
 
-    return table(
-        ["", *(f"k = {k}" for k in learners)],
-        [
-            [algorithm, *(cell(algorithm, k) for k in learners)]
-            for algorithm in sorted({algorithm for algorithm, _ in cells})
-        ],
-    )
+    names = sorted({algorithm for algorithm, _ in cells})
+    rows = [[algorithm, *(cell(algorithm, k) for k in learners)] for algorithm in names]
+    return table(["", *(f"k = {k}" for k in learners)], rows)
 
 
 def smallest_rate(records):
@@ -136,33 +119,27 @@ def settings_table(settings, efficiency_runs):
     """Each changed factor beside the defaults at the same rate."""
     rates = {record["job"]["learners"]: record["job"]["rate"] for record in settings}
     columns = sorted(rates)
-    rows = {
-        "defaults": {
-            k: chosen(efficiency_runs, variant="", sync="sma", learners=k, rate=rates[k])
-            for k in columns
-        }
-    }
+    plain = select(efficiency_runs, variant="", sync="sma")
+    rows = {"defaults": {k: select(plain, learners=k, rate=rates[k]) for k in columns}}
     for record in settings:
         job = record["job"]
         name, value = job["options"][-2:]
         if name == "--alpha":
             value = f"{float(value) * job['learners']:g}/k"
         rows.setdefault(f"`{name} {value}`", {}).setdefault(job["learners"], []).append(record)
-    return table(
-        ["", *(f"k = {k}, rate {rates[k]:g}" for k in columns)],
-        [[name, *(epochs_cell(row.get(k, [])) for k in columns)] for name, row in rows.items()],
-    )
+    cells = [[name, *(epochs_cell(row.get(k, [])) for k in columns)] for name, row in rows.items()]
+    return table(["", *(f"k = {k}, rate {rates[k]:g}" for k in columns)], cells)
 
 
 def efficiency_parts(records, task, target):
-    runs, settings = (chosen(records, stage=stage) for stage in ("efficiency", "settings"))
-    alone = chosen(runs, learners=1)
+    runs, settings = (select(records, stage=stage) for stage in ("efficiency", "settings"))
+    alone = select(runs, learners=1)
     many = [r for r in runs if r["job"]["learners"] > 1]
     about = f"epochs to {target:.1%} of k learners, batch {tasks.SMALLEST_BATCH} each"
     parts = [f"## {task}: {about}\n"]
     if alone:
         rates = values(alone, "rate")
-        cells = [epochs_cell(chosen(alone, rate=rate)) for rate in rates]
+        cells = [epochs_cell(select(alone, rate=rate)) for rate in rates]
         parts += ["One learner:\n", table([f"rate {rate:g}" for rate in rates], [cells])]
     if many:
         parts += ["At the rate that suits one learner best:\n"]
@@ -178,17 +155,16 @@ def markdown(results):
     """(the page, plots by name)"""
     parts, pictures = ["# How quickly Crossbow learns\n"], {}
     for task in tasks.TASKS.values():
-        of_task = chosen(results.lines.values(), task=task.name)
+        of_task = select(results.lines.values(), task=task.name)
         for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
             title = f"{task.model} on {task.name}"
-            of_target = chosen(of_task, target=(target, None))  # speed has none
-            timed = chosen(of_target, stage=tuple(accuracy.STAGES))
-            counted = chosen(of_target, stage=("efficiency", "settings"))
+            of_target = select(of_task, target=(target, None))  # speed has none
+            timed = select(of_target, stage=tuple(accuracy.STAGES))
+            counted = select(of_target, stage=("efficiency", "settings"))
             if timed:
                 parts += accuracy_parts(timed, task.name, target)
-            if final := chosen(timed, stage="final"):
-                picture = plots.accuracy_over_time(title, target, final)
-                pictures[f"{task.name}-time"] = picture
+            if final := select(timed, stage="final"):
+                pictures[f"{task.name}-time"] = plots.accuracy_over_time(title, target, final)
             if counted:
                 parts += efficiency_parts(counted, task.name, target)
                 if picture := plots.epochs_by_learners(title, target, counted):

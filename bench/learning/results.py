@@ -12,8 +12,7 @@ class Results:
     """What is in the file; a job found there is not run again."""
 
     def __init__(self, path):
-        self.path = path
-        self.lines = {}
+        self.path, self.lines = path, {}
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         for number, line in enumerate(text.splitlines(), 1):
             try:
@@ -33,13 +32,25 @@ class Results:
         self.lines[key_of(job.key())] = line
         return line
 
-    def select(self, **wanted):
-        """The records whose job has these fields."""
-        return [
-            record
-            for record in self.lines.values()
-            if all(record["job"][name] == value for name, value in wanted.items())
-        ]
+
+def select(records, **wanted):
+    """Those whose job has these fields; a tuple gives alternatives."""
+
+    def matches(job):
+        return all(
+            job[field] in value if isinstance(value, tuple) else job[field] == value
+            for field, value in wanted.items()
+        )
+
+    return [record for record in records if matches(record["job"])]
+
+
+def group(records, key):
+    """Lists of the records by `key(job)`."""
+    groups = {}
+    for record in records:
+        groups.setdefault(key(record["job"]), []).append(record)
+    return groups
 
 
 def epochs_to_target(record):
@@ -49,10 +60,14 @@ def epochs_to_target(record):
 
 def seconds_to_target(record):
     """Of training, without evaluation."""
-    if record["outcome"] != "reached":
-        return math.inf
-    return sum(epoch["seconds"] for epoch in record["history"])
+    reached = record["outcome"] == "reached"
+    return sum(epoch["seconds"] for epoch in record["history"]) if reached else math.inf
 
 
 def best_accuracy(record):
     return max((epoch["test_accuracy"] for epoch in record["history"]), default=0.0)
+
+
+def by_merit(record):
+    """Sorts fewest epochs first, then the highest accuracy."""
+    return epochs_to_target(record), -best_accuracy(record)

@@ -14,16 +14,12 @@ import subprocess
 import tempfile
 import time
 
-from bench import CROSSBOW, PEERS_PYTHON, log, nets
+from bench import CROSSBOW, PEERS_PYTHON, Failed, last_line, log, nets
 from bench.learning import tasks
 
 POLL_SECONDS = 0.2
 LEARNERS = {"pytorch": "bench.learning.torch_learner", "jax": "bench.learning.jax_learner"}
 FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
-
-
-class Failed(Exception):
-    """One sentence that says why a job gave no result."""
 
 
 def end_with_parent():
@@ -51,12 +47,8 @@ class Runner:
             self.failures += 1
             log(f"  failed: {failure}")
             return None
-        epochs = record["history"]
-        log(
-            f"  {record['outcome']}; epochs {len(epochs)}, "
-            f"{sum(epoch['seconds'] for epoch in epochs):.1f} s of training: "
-            + " ".join(f"{100 * epoch['test_accuracy']:.2f}" for epoch in epochs)
-        )
+        accuracies = [f"{100 * epoch['test_accuracy']:.2f}" for epoch in record["history"]]
+        log(f"  {record['outcome']}: {' '.join(accuracies)}")
         return record
 
     def run(self, job, hopeless):
@@ -64,9 +56,8 @@ class Runner:
         epochs = job.stop_after or job.epochs
         with tempfile.TemporaryDirectory(prefix="crossbow-learning-") as folder:
             folder = pathlib.Path(folder)
-            outcome, history = self.watch(
-                job, self.command(job, epochs, folder), folder, hopeless
-            )
+            command = self.command(job, epochs, folder)
+            outcome, history = self.watch(job, command, folder, hopeless)
         if outcome is None:
             reached = job.target is not None and history[-1]["test_accuracy"] >= job.target
             whole = len(history) == job.epochs
@@ -90,11 +81,8 @@ class Runner:
     def command(self, job, epochs, folder):
         task = tasks.TASKS[job.task]
         shared = [
-            *("--model", task.model),
-            *("--batch", job.batch),
-            *("--lr", job.rate),
-            *("--seed", job.seed),
-            *("--epochs", epochs),
+            *("--model", task.model, "--batch", job.batch, "--lr", job.rate),
+            *("--seed", job.seed, "--epochs", epochs, *job.options),
             *(("--target-accuracy", job.target) if job.target is not None else ()),
         ]
         if job.side == "crossbow":
@@ -105,14 +93,12 @@ class Runner:
                 *("--threads-per-learner", self.threads(job)),
                 *("--lr-schedule", "fixed", "--weight-decay", nets.WEIGHT_DECAY),
                 *(() if "--momentum" in job.options else ("--momentum", nets.MOMENTUM)),
-                *job.options,
                 *("--out", folder / "run"),
             ]
         else:
             command = [
-                *(PEERS_PYTHON, "-m", LEARNERS[job.side], *shared, *job.options),
-                *("--data", self.args.data, "--variant", job.variant),
-                *("--threads", self.threads(job)),
+                *(PEERS_PYTHON, "-m", LEARNERS[job.side], *shared, "--data", self.args.data),
+                *("--variant", job.variant, "--threads", self.threads(job)),
             ]
         return [str(word) for word in command]
 
@@ -141,8 +127,7 @@ class Runner:
             errors.seek(0)
             said = errors.read()
         if process.returncode != 0 and "loss became" not in said:
-            last = said.strip().splitlines()[-1:] or ["it printed nothing"]
-            raise Failed(f"exit status {process.returncode}: {last[0]}")
+            raise Failed(f"exit status {process.returncode}: {last_line(said)}")
         history = read_history(lines)
         if process.returncode != 0:
             return "diverged", history

@@ -1,4 +1,4 @@
-"""Trains lenet on MNIST, or a resnet on CIFAR-10 as a folder of images, with PyTorch; see learner.py.
+"""Trains lenet on MNIST, or a resnet on images of CIFAR-10 in a folder, with PyTorch.
 
 The recipe is Crossbow's: Xavier-uniform weights by fan-in, zero biases, SGD with momentum 0.9 and
 weight decay 1e-4 on all parameters. MNIST: pixels / 255. CIFAR-10: pixels / 127.5 - 1; training

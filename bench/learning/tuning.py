@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from bench.learning.results import best_accuracy, epochs_to_target
+from bench.learning.results import by_merit, epochs_to_target
 
 LAG = 0.1  # of accuracy behind the best run so far at the same epoch, with which a run is given up
 FIRST_EPOCHS = 2  # that every run is given
@@ -23,22 +23,18 @@ def lags(history, others):
 
 
 def tune(runner, job, rates, most=math.inf):
-    """The records that reached the target within `most` epochs, best first: fewest epochs, then the
-    highest accuracy. Runs that fall behind or need more epochs than the best so far are cut; rates
-    above one that diverged are skipped."""
+    """The records that reached the target within `most` epochs, best first. Runs that fall behind
+    or need more epochs than the best so far are cut; rates above one that diverged are skipped."""
     records, too_high = [], math.inf
     for rate in order(rates):
         if rate >= too_high:
             continue
         fewest = min([job.epochs, most, *map(epochs_to_target, records)])
         histories = [record["history"] for record in records]
-        record = runner.do(
-            dataclasses.replace(job, rate=rate, stop_after=max(FIRST_EPOCHS, int(fewest))),
-            lambda history: lags(history, histories),
-        )
+        trial = dataclasses.replace(job, rate=rate, stop_after=max(FIRST_EPOCHS, int(fewest)))
+        record = runner.do(trial, lambda history: lags(history, histories))
         if record and record["outcome"] == "diverged":
             too_high = rate
         elif record:
             records.append(record)
-    reached = [record for record in records if epochs_to_target(record) <= most]
-    return sorted(reached, key=lambda r: (epochs_to_target(r), -best_accuracy(r)))
+    return sorted((r for r in records if epochs_to_target(r) <= most), key=by_merit)

@@ -6,7 +6,6 @@ and then all sides are measured in turn for some rounds. The table holds the med
 should run on the machine meanwhile.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -14,11 +13,11 @@ import pathlib
 import subprocess
 import sys
 
-from bench import CROSSBOW, PEERS_PYTHON, listed, log, warn_if_busy
+from bench import CROSSBOW, PEERS_PYTHON, Failed, listed, log, parser_of, warn_if_busy
 from bench.nets import NETS
 from bench.peers import report
-from bench.peers.peer import MATMUL_SIZE, MODULES, VARIANTS, variants
-from bench.peers.sides import Crossbow, Failed, IllegalInstruction, Peer, PeerPerCpu
+from bench.peers.peer import MATMUL_SIZE, VARIANTS, variants
+from bench.peers.sides import Crossbow, IllegalInstruction, Peers
 
 PROBE_SECONDS = 2  # of a variant's trial
 
@@ -48,7 +47,7 @@ def quickest_variant(args, peer, case, result, keep):
     are ended."""
     best, best_rate = None, 0.0
     for variant in variants(peer, case["model"], args.quick):
-        side = Peer(peer, case, variant, args.cpus)
+        side = Peers(peer, case, variant, [args.cpus])
         try:
             seconds = side.start()
             rate = side.measure(PROBE_SECONDS)
@@ -81,9 +80,10 @@ def start_sides(args, case, result, keep):
         sides[peer] = best
         result["variants"][peer] = best.variant
         if peer == "pytorch":
-            sides["pytorch_per_cpu"] = PeerPerCpu(peer, case, best.variant, args.cpus)
-            keep.callback(sides["pytorch_per_cpu"].stop)
-            sides["pytorch_per_cpu"].start()
+            groups = [[cpu] for cpu in args.cpus]
+            alone = sides["pytorch_per_cpu"] = Peers(peer, case, best.variant, groups)
+            keep.callback(alone.stop)
+            alone.start()
     return sides
 
 
@@ -110,30 +110,25 @@ def measure_case(args, case):
     return result
 
 
-@contextlib.contextmanager
-def matmul_peer(args, peer, precision):
-    case = {"model": "matmul", "batch": 1, "precision": precision}
-    side = Peer(peer, case, VARIANTS[peer][0], args.cpus)
-    try:
-        side.start()
-        yield side
-    finally:
-        side.stop()
-
-
 def measure_matmul(args):
-    """GFLOP/s of a large product, by peer and precision: how far two machines' tables compare."""
-    wanted = [(peer, "f32") for peer in args.peers]
-    if "pytorch" in args.peers:
-        wanted.append(("pytorch", "bf16"))
+    """GFLOP/s of a large product, by precision: how far two machines' tables compare.
+
+    Some virtual machines offer AMX but hide its description (CPUID leaf 1D), and oneDNN's use of it
+    then ends in an illegal instruction. There every side is told to do without."""
     rates = {}
-    for peer, precision in wanted:
+    for precision in ("bf16", "f32"):
+        case = {"model": "matmul", "batch": 1, "precision": precision}
+        side = Peers("pytorch", case, VARIANTS["pytorch"][0], [args.cpus])
         try:
-            with matmul_peer(args, peer, precision) as side:
-                best = max(side.measure(2.0) for _ in range(3))
-            rates[f"{peer} {precision}"] = best * 2 * MATMUL_SIZE**3 / 1e9
+            side.start()
+            best = max(side.measure(2.0) for _ in range(3))
+            rates[f"pytorch {precision}"] = best * 2 * MATMUL_SIZE**3 / 1e9
+        except IllegalInstruction:
+            os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+            log("AMX is broken here: ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 for all sides")
         except Failed as failure:
-            log(f"  matrix product, {peer} {precision}: {failure}")
+            log(f"  matrix product, {precision}: {failure}")
+        side.stop()
     return rates
 
 
@@ -145,19 +140,6 @@ def keep_freed_memory():
         os.environ.setdefault(limit, str(1 << 30))
 
 
-def avoid_broken_amx(args):
-    """Some virtual machines offer AMX but hide its description (CPUID leaf 1D), and oneDNN's use of
-    it then ends in an illegal instruction. There every side is told to do without."""
-    try:
-        with matmul_peer(args, "pytorch", "bf16"):
-            pass
-    except IllegalInstruction:
-        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
-        log("AMX is broken here: ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 for all sides")
-    except Failed:
-        pass  # measure_matmul meets the same failure and reports it
-
-
 def cases(args):
     """f32 for all, and bf16 for resnet-32 at batch 16."""
     for model in args.models:
@@ -167,44 +149,36 @@ def cases(args):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        prog="python3 -m bench.peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("bench.peers", __doc__)
     add, models = parser.add_argument, ["lenet", "resnet-32", "mlp", "vgg-16"]
     add("--models", type=listed(str), default=models, metavar="M,M")
     add("--batches", type=listed(int), default=[1, 4, 16, 64], metavar="N,N")
-    add("--peers", type=listed(str), default=list(MODULES), metavar="P,P", help=", ".join(MODULES))
+    peers = list(VARIANTS)
+    add("--peers", type=listed(str), default=peers, metavar="P,P", help=", ".join(peers))
     add("--seconds", type=float, default=5, help="of each side in each round (default 5)")
     add("--rounds", type=int, default=3)
     add("--quick", action="store_true", help="without PyTorch's compiled variants, a minute each")
-    add("--threads", type=int, default=2, help="CPUs that each side may use (default 2)")
     about = "also write the table there, and all that was measured to FILE.json"
     add("--out", type=pathlib.Path, metavar="FILE.md", help=about)
     args = parser.parse_args()
-    for kind, chosen, known in (("model", args.models, NETS), ("peer", args.peers, MODULES)):
+    for kind, chosen, known in (("model", args.models, NETS), ("peer", args.peers, VARIANTS)):
         for name in set(chosen) - set(known):
             parser.error(f"no {kind} {name}: choose from {', '.join(known)}")
     if not os.access(CROSSBOW, os.X_OK):
         parser.error(f"no program {CROSSBOW}: build the release preset")
-    allowed = sorted(os.sched_getaffinity(0))
-    if not 1 <= args.threads <= len(allowed):
-        parser.error(f"--threads {args.threads}: this process may use 1 to {len(allowed)} CPUs")
-    args.cpus = allowed[: args.threads]
+    args.cpus = sorted(os.sched_getaffinity(0))
     return args
 
 
 def main():
     args = parse_arguments()
     install()
-    os.sched_setaffinity(0, args.cpus)  # no side has more cores than another
     load = os.getloadavg()[0]
     warn_if_busy()
     keep_freed_memory()
-    avoid_broken_amx(args)
+    products = measure_matmul(args)
     machine = report.describe_machine(len(args.cpus), load)
-    results = {"machine": machine, "cases": [], "matmul_gflops": measure_matmul(args)}
+    results = {"machine": machine, "cases": [], "matmul_gflops": products}
     for case in cases(args):
         results["cases"].append(measure_case(args, case))
         if args.out:  # after every case, so that a run cut short leaves what it has

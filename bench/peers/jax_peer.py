@@ -1,23 +1,10 @@
 """JAX's training step; see peer.py."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bench import jax_net, nets
-from bench.peers.peer import BATCHES_IN_MEMORY, MATMUL_SIZE, serve
-
-
-def prepare_matmul(args):
-    random = np.random.default_rng(1)
-    a, b = map(jnp.asarray, random.standard_normal((2, MATMUL_SIZE, MATMUL_SIZE), np.float32))
-    c, product = None, jax.jit(jnp.matmul)
-
-    def step(_):
-        nonlocal c
-        c = product(a, b)
-
-    return step, lambda: float(c[0, 0])
+from bench.peers.peer import BATCHES_IN_MEMORY, serve
 
 
 def prepare(args):
@@ -39,4 +26,4 @@ def prepare(args):
 
 
 if __name__ == "__main__":
-    serve("jax", prepare, prepare_matmul)
+    serve(prepare)

@@ -27,33 +27,13 @@ VARIANTS = {
     "tensorflow": ["function", "function inter 1", "function xla"],
     "jax": ["jit nhwc", "jit nchw"],
 }
-MODULES = {
-    "pytorch": "bench.peers.torch_peer",
-    "tensorflow": "bench.peers.tensorflow_peer",
-    "jax": "bench.peers.jax_peer",
-}
 
 
 def variants(peer, model, quick):
     """Those that make a difference for the model. Quick leaves out PyTorch's compiled ones, which
     take a minute each to prepare."""
-    has_layout = len(nets.NETS[model][0]) == 3
-    return [
-        variant
-        for variant in VARIANTS[peer]
-        if (has_layout or "nchw" not in variant) and not (quick and "compile" in variant)
-    ]
-
-
-def parse_arguments(variants):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", required=True, choices=[*nets.NETS, "matmul"])
-    parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--variant", required=True, choices=variants)
-    parser.add_argument("--precision", required=True, choices=["f32", "bf16"])
-    args = parser.parse_args()
-    args.threads = len(os.sched_getaffinity(0))
-    return args
+    left_out = ["nchw"] * (len(nets.NETS[model][0]) < 3) + ["compile"] * quick
+    return [v for v in VARIANTS[peer] if not any(word in v for word in left_out)]
 
 
 class Trainer:
@@ -80,9 +60,15 @@ class Trainer:
         return steps * self.batch / elapsed
 
 
-def serve(peer, prepare, prepare_matmul):
-    """`prepare(args)` and `prepare_matmul(args)` return (step, wait); see Trainer."""
-    args = parse_arguments(VARIANTS[peer])
+def serve(prepare):
+    """`prepare(args)` returns (step, wait); see Trainer."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--variant", required=True)
+    parser.add_argument("--precision", required=True)
+    args = parser.parse_args()
+    args.threads = len(os.sched_getaffinity(0))
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a framework prints must not mix with the answers
 
@@ -90,7 +76,7 @@ def serve(peer, prepare, prepare_matmul):
         answers.write(json.dumps({name: value}) + "\n")
 
     start = time.perf_counter()
-    step, wait = (prepare_matmul if args.model == "matmul" else prepare)(args)
+    step, wait = prepare(args)
     for batch in range(BATCHES_IN_MEMORY):
         step(batch)
         wait()

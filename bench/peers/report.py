@@ -7,7 +7,7 @@ import statistics
 import subprocess
 
 from bench import PEERS_PYTHON, ROOT, table
-from bench.peers.peer import MATMUL_SIZE, MODULES, VARIANTS
+from bench.peers.peer import MATMUL_SIZE, VARIANTS
 
 NAMES = {
     "crossbow": "Crossbow, one learner",
@@ -85,7 +85,7 @@ def name_of(case):
 def summary_row(case, columns):
     """The best single process is bold; a process per CPU never synchronises and does not count."""
     medians = {side: statistics.median(rates) for side, rates in case["rounds"].items()}
-    peers = {side: rate for side, rate in medians.items() if side in MODULES}
+    peers = {side: rate for side, rate in medians.items() if side in VARIANTS}
     best = max(peers, key=peers.get, default=None)
 
     def ratio(side):
@@ -125,7 +125,7 @@ def markdown(results):
         matmul=", ".join(f"{NAMES[peer]} {kind} {rate:.0f}" for peer, kind, rate in products),
     )
     parts = [page]
-    for peer in MODULES:
+    for peer in VARIANTS:
         rows = [probe_row(case, peer) for case in cases if peer in case["probes"]]
         if rows:
             parts.append(f"{NAMES[peer]}:\n\n" + table([*case_header, *VARIANTS[peer]], rows))

@@ -1,5 +1,6 @@
 """The sides that are measured: Crossbow, a peer, and one peer process per CPU."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,24 +9,14 @@ import subprocess
 import tempfile
 import threading
 
-from bench import CROSSBOW, PEERS_PYTHON
+from bench import CROSSBOW, PEERS_PYTHON, Failed, last_line
 from bench.nets import NETS
-from bench.peers.peer import MODULES
 
 PREPARE_LIMIT = 300  # seconds until a peer must be compiled and warm
 
 
-class Failed(Exception):
-    """One sentence that says why a side gave no figure."""
-
-
 class IllegalInstruction(Failed):
     pass
-
-
-def last_line(text):
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "it printed nothing"
 
 
 def options_of(case):
@@ -62,45 +53,33 @@ class Crossbow:
         return answer["images_per_second"]
 
 
-class Peer:
+class Process:
     """A peer's process, which stays warm between measurements."""
 
     def __init__(self, peer, case, variant, cpus):
-        self.variant, self.cpus, self.process = variant, cpus, None
-        self.command = [PEERS_PYTHON, "-m", MODULES[peer], *options_of(case), "--variant", variant]
-
-    def start(self):
-        """Returns the seconds until the peer was compiled and warm."""
-        self.launch()
-        return self.prepared()
-
-    def launch(self):
+        command = [PEERS_PYTHON, "-m", f"bench.peers.{peer}_peer", *options_of(case)]
+        command += ["--variant", variant]
         cache = PEERS_PYTHON.parent.parent / "inductor-cache"
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            self.command,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
             bufsize=1,
             start_new_session=True,  # so that compiler processes end with it
-            preexec_fn=lambda: os.sched_setaffinity(0, self.cpus),
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
             env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
         )
 
     def prepared(self):
+        """The seconds until the peer was compiled and warm."""
         return self.answer(PREPARE_LIMIT)["prepare_seconds"]
 
-    def measure(self, seconds):
-        self.ask(seconds)
-        return self.measured(seconds)
-
     def ask(self, seconds):
-        try:
+        with contextlib.suppress(OSError):  # it has died: answer() says of what
             self.process.stdin.write(f"{seconds}\n")
-        except OSError:
-            pass  # it has died, and answer() says of what
 
     def measured(self, seconds):
         return self.answer(60 + 10 * seconds)["images_per_second"]
@@ -123,39 +102,34 @@ class Peer:
         raise Failed(f"exit status {status}: {last_line(self.errors.read())}")
 
     def kill(self):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
     def stop(self):
-        if self.process:
-            self.kill()
-            self.process.wait()
-            self.process.stdin.close()
-            self.process.stdout.close()
-            self.errors.close()
-            self.process = None
+        self.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.errors):
+            with contextlib.suppress(OSError):
+                stream.close()
 
 
-class PeerPerCpu:
-    """Independent processes with one thread each, never synchronised: a bound for any data-parallel
-    use of the peer."""
+class Peers:
+    """Processes of a peer that run side by side, one for each of `groups` of CPUs, and never
+    synchronise. One for each CPU bound any data-parallel use of the peer."""
 
-    def __init__(self, peer, case, variant, cpus):
-        self.peers = [Peer(peer, case, variant, [cpu]) for cpu in cpus]
+    def __init__(self, peer, case, variant, groups):
+        self.variant = variant
+        self.processes = [Process(peer, case, variant, cpus) for cpus in groups]
 
     def start(self):
-        for peer in self.peers:
-            peer.launch()
-        for peer in self.peers:
-            peer.prepared()
+        """Returns the seconds until all were compiled and warm."""
+        return max(process.prepared() for process in self.processes)
 
     def measure(self, seconds):
-        for peer in self.peers:
-            peer.ask(seconds)
-        return sum(peer.measured(seconds) for peer in self.peers)
+        for process in self.processes:
+            process.ask(seconds)
+        return sum(process.measured(seconds) for process in self.processes)
 
     def stop(self):
-        for peer in self.peers:
-            peer.stop()
+        for process in self.processes:
+            process.stop()

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bench import nets
 from bench.layered_net import LayeredNet
-from bench.peers.peer import BATCHES_IN_MEMORY, MATMUL_SIZE, serve
+from bench.peers.peer import BATCHES_IN_MEMORY, serve
 
 
 class Net(LayeredNet):
@@ -36,10 +36,7 @@ class Net(LayeredNet):
         running = self.statistics[-1] if self.creating else next(self.next_statistic)
         y, mean, variance = tf.compat.v1.nn.fused_batch_norm(
             x if len(x.shape) == 4 else x[:, None, None, :],  # it takes images only
-            scale,
-            shift,
-            *running,
-            epsilon=epsilon,
+            *(scale, shift, *running, epsilon),
             is_training=True,
             exponential_avg_factor=share,
         )
@@ -65,37 +62,15 @@ class Net(LayeredNet):
     sigmoid = staticmethod(tf.sigmoid)
 
 
-def set_threads(args):
+def prepare(args):
     inter = 1 if "inter 1" in args.variant else args.threads
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(inter)
     tf.random.set_seed(1)
-
-
-def prepare_matmul(args):
-    set_threads(args)
-    a, b = tf.unstack(tf.random.normal((2, MATMUL_SIZE, MATMUL_SIZE)))
-    c = None
-
-    @tf.function
-    def product():
-        return a @ b
-
-    def step(_):
-        nonlocal c
-        c = product()
-
-    return step, lambda: float(c[0, 0])
-
-
-def prepare(args):
-    set_threads(args)
     shape, classes = nets.shape(args.model, channels_last=True), nets.NETS[args.model][1]
     images = [tf.random.normal((args.batch, *shape)) for _ in range(BATCHES_IN_MEMORY)]
-    labels = [
-        tf.random.uniform((args.batch,), maxval=classes, dtype=tf.int32)
-        for _ in range(BATCHES_IN_MEMORY)
-    ]
+    some = {"maxval": classes, "dtype": tf.int32}
+    labels = [tf.random.uniform((args.batch,), **some) for _ in range(BATCHES_IN_MEMORY)]
     net = Net(args.model)
     net(images[0], creating=True)
     nets.check_parameters(args.model, sum(int(tf.size(w)) for w in net.parameters))
@@ -107,13 +82,9 @@ def prepare(args):
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, net(x)))
         for w, v, g in zip(net.parameters, velocities, tape.gradient(loss, net.parameters)):
             # The fused update: v = momentum v + g; w -= rate v.
-            tf.raw_ops.ResourceApplyMomentum(
-                var=w.handle,
-                accum=v.handle,
-                lr=nets.LEARNING_RATE,
-                grad=g + nets.WEIGHT_DECAY * w,
-                momentum=nets.MOMENTUM,
-            )
+            rates = {"lr": nets.LEARNING_RATE, "momentum": nets.MOMENTUM}
+            g += nets.WEIGHT_DECAY * w
+            tf.raw_ops.ResourceApplyMomentum(var=w.handle, accum=v.handle, grad=g, **rates)
         return loss
 
     loss = None
@@ -126,4 +97,4 @@ def prepare(args):
 
 
 if __name__ == "__main__":
-    serve("tensorflow", prepare, prepare_matmul)
+    serve(prepare)

@@ -8,8 +8,6 @@ from bench.peers.peer import BATCHES_IN_MEMORY, MATMUL_SIZE, serve
 
 
 def prepare_matmul(args):
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(1)
     dtype = torch.bfloat16 if args.precision == "bf16" else torch.float32
     a, b = torch.randn(2, MATMUL_SIZE, MATMUL_SIZE, dtype=dtype)
     c = torch.empty_like(a)
@@ -19,6 +17,8 @@ def prepare_matmul(args):
 def prepare(args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
+    if args.model == "matmul":
+        return prepare_matmul(args)
     shape, classes, _ = nets.NETS[args.model]
     net = torch_nets.build(args.model).train()
     images = [torch.randn(args.batch, *shape) for _ in range(BATCHES_IN_MEMORY)]
@@ -53,4 +53,4 @@ def prepare(args):
 
 
 if __name__ == "__main__":
-    serve("pytorch", prepare, prepare_matmul)
+    serve(prepare)
