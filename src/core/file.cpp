@@ -2,26 +2,37 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <string>
-#include <utility>
+#include <random>
 
 #include "core/error.h"
 
 namespace crossbow {
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-bool Descriptor::close() {
-  return ::close(std::exchange(fd_, -1)) == 0;
-}
-
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMark = ".crossbow-", kSuffix = ".tmp";
+constexpr size_t kDigits = 16;  // between them, hexadecimal
+
+std::string_view name_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
 
 bool write_all(int fd, std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
@@ -33,43 +44,156 @@ bool write_all(int fd, std::span<const uint8_t> bytes) {
   return true;
 }
 
-bool write_and_sync(Descriptor& file, std::initializer_list<std::span<const uint8_t>> parts) {
-  for (const auto part : parts) {
-    if (!write_all(file.get(), part)) return false;
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+/// Whether a file of this name is a temporary one of a writer of `name`.
+bool is_temporary(std::string_view file, std::string_view name) {
+  if (file.size() != name.size() + kMark.size() + kDigits + kSuffix.size()) return false;
+  return file.starts_with(name) && file.substr(name.size()).starts_with(kMark) &&
+         file.ends_with(kSuffix);
+}
+
+/// Removes the temporary files of writers of `path` who are no more. A living one holds a lock on
+/// its file; where the file system knows no locks, none can be told from the others and all stay.
+void remove_leftovers(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code ignored;
+  fs::directory_iterator entries(folder_of(path), ignored);
+  for (; entries != fs::directory_iterator(); entries.increment(ignored)) {
+    const fs::path& found = entries->path();
+    if (!is_temporary(found.filename().string(), name)) continue;
+    const Descriptor file(::open(found.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(found.c_str());
   }
-  return ::fsync(file.get()) == 0 && file.close();
+}
+
+bool is_linked(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
 
 }  // namespace
 
-void write_file_atomically(const std::filesystem::path& path,
-                           std::initializer_list<std::span<const uint8_t>> parts) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const std::string temporary = fmt::format("{}.{}.tmp", path.string(), ::getpid());
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) {
-    fail("cannot write in {} ({}): choose a folder you may write in", folder.string(),
-         std::strerror(errno));
-  }
-  if (!write_and_sync(file, parts) || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    fail("cannot write {} ({}): make room or choose another folder", path.string(),
-         std::strerror(error));
-  }
-  // The rename itself must survive a power cut; not every file system lets a folder be synced.
-  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) ::fsync(directory.get());
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none || type == fs::file_type::unknown) {
+    fail("cannot look at {} ({})", path.string(), error.message());
+  }
+  return type;
+}
+
+Descriptor open_regular_file(const fs::path& path) {
+  const fs::file_type type = type_of(path);
+  if (type != fs::file_type::regular && type != fs::file_type::not_found) {
+    fail("cannot read {}: it is {} instead of a file", path.string(), name_of(type));
+  }
+  // O_NONBLOCK: should a pipe take the file's place in between.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0) fail("cannot read {}: {}", path.string(), std::strerror(errno));
+  return file;
+}
+
+void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
+             const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot read {}: {}", path.string(), std::strerror(errno));
+    if (n == 0) fail("cannot read {}: it has become shorter meanwhile", path.string());
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
+}
+
+std::string read_text_file(const fs::path& path, size_t limit) {
+  const Descriptor file = open_regular_file(path);
+  std::string text;
+  for (char piece[1 << 14];;) {
+    const ssize_t n = ::read(file.get(), piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot read {}: {}", path.string(), std::strerror(errno));
+    if (n == 0) return text;
+    text.append(piece, static_cast<size_t>(n));
+    if (text.size() > limit) {
+      fail("cannot read {}: it holds more than {} bytes", path.string(), limit);
+    }
+  }
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  remove_leftovers(path_);
+  std::random_device random;
+  // Between opening and locking, another writer may take the file for a leftover and remove it.
+  while (!is_linked(file_.get())) {
+    const uint64_t number = uint64_t{random()} << 32 | random();
+    temporary_ = fmt::format("{}{}{:016x}{}", path_.string(), kMark, number, kSuffix);
+    file_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file_.get() < 0 && errno == EEXIST) continue;
+    if (file_.get() < 0) {
+      fail("cannot write {} ({}): choose a folder you may write in", path_.string(),
+           std::strerror(errno));
+    }
+    ::flock(file_.get(), LOCK_EX);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_ && file_.get() >= 0) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const uint8_t> bytes) {
+  if (write_all(file_.get(), bytes)) return;
+  fail("cannot write {} ({}): make room or choose another folder", path_.string(),
+       std::strerror(errno));
+}
+
+void AtomicFile::commit() {
+  if (::fsync(file_.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    fail("cannot write {} ({}): make room or choose another folder", path_.string(),
+         std::strerror(errno));
+  }
+  committed_ = true;
+  // The rename itself must survive a power cut; not every file system lets a folder be synced.
+  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) ::fsync(folder.get());
+}
+
+void write_file_atomically(const fs::path& path,
+                           std::initializer_list<std::span<const uint8_t>> parts) {
+  AtomicFile file(path);
+  for (const auto part : parts) file.write(part);
+  file.commit();
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
 }
 
-std::optional<Descriptor> lock_folder(const std::filesystem::path& folder) {
+std::optional<Descriptor> lock_folder(const fs::path& folder) {
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) {
+    fail("cannot open the folder {} ({})", folder.string(), std::strerror(errno));
+  }
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
   return directory;
+}
+
+fs::path cache_folder() {
+  const auto folder = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    const fs::path path(value ? value : "");
+    return path.is_absolute() ? path : fs::path();
+  };
+  const fs::path cache = folder("XDG_CACHE_HOME"), home = folder("HOME");
+  if (!cache.empty()) return cache / "crossbow";
+  return home.empty() ? home : home / ".cache" / "crossbow";
 }
 
 }  // namespace crossbow

@@ -1,4 +1,5 @@
-// Writing files so that a reader, or a crash, never sees half of one.
+// Reading files that others may have put there, and writing them so that a reader, or a crash,
+// never sees half of one.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,29 +16,75 @@ namespace crossbow {
 /// Owns an open file descriptor; negative: none.
 class Descriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~Descriptor();
   int get() const { return fd_; }
-  /// False if the system could not finish writing.
-  bool close();
+  /// It is the caller's from now on.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
 };
 
-/// Replaces `path` by the concatenation of `parts`: written to a temporary file beside it, synced,
-/// renamed over it, and the folder synced. On failure (a full disk, an unwritable folder) the
-/// temporary file is removed, whatever was at `path` is left as it was, and Error is thrown.
-/// Several processes may write the same path at a time (but only one thread of each); one of them
-/// wins whole.
+/// What is at `path`, links followed; not_found if nothing is. Throws Error, naming the path and
+/// the reason, if the system does not tell: a loop of links, a name that is too long, a folder that
+/// may not be searched.
+std::filesystem::file_type type_of(const std::filesystem::path& path);
+
+/// Opens a plain file for reading. Throws Error, naming the path and the reason, if it cannot be
+/// opened or is anything else: a pipe or a device might keep its reader waiting for ever.
+Descriptor open_regular_file(const std::filesystem::path& path);
+
+/// Fills `bytes` from `offset` on. Throws Error if the file ends before or cannot be read; `path`
+/// is what the error names.
+void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
+             const std::filesystem::path& path);
+
+/// The whole of a plain file. Throws Error as open_regular_file does, or if it is longer than
+/// `limit` bytes.
+std::string read_text_file(const std::filesystem::path& path, size_t limit);
+
+/// Writes a new file for `path`: into a temporary file beside it, which replaces whatever was at
+/// `path` when all is written and on disk. Until then, and whenever it fails (a full disk, an
+/// unwritable folder), what was at `path` stays. Throws Error naming the path. Any number of
+/// threads and processes may write the same path at a time; the last one to finish wins. A process
+/// that is killed leaves its temporary file; the next writer of the same path removes it. One
+/// thread an object.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+
+  void write(std::span<const uint8_t> bytes);
+  /// Nothing may be written after it.
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  Descriptor file_;  // locked: its writer lives
+  bool committed_ = false;
+};
+
+/// AtomicFile's job in one call, for the concatenation of `parts`.
 void write_file_atomically(const std::filesystem::path& path,
                            std::initializer_list<std::span<const uint8_t>> parts);
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Keeps the folder for this process until the result goes out of scope; nothing if another one has
-/// it. Where the file system knows no locks, nobody is kept out.
+/// it. Where the file system knows no locks, nobody is kept out. Throws Error if the folder cannot
+/// be opened.
 std::optional<Descriptor> lock_folder(const std::filesystem::path& folder);
+
+/// Where this user's programs keep what only saves time, with a folder of our own: XDG_CACHE_HOME,
+/// or else .cache in HOME, followed by "crossbow". Variables that are empty or hold a relative path
+/// count as not set; without any the result is empty.
+std::filesystem::path cache_folder();
 
 }  // namespace crossbow

@@ -1,8 +1,9 @@
 #include "data/cifar.h"
 
-#include <fstream>
+#include <sstream>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/source.h"
 
 namespace crossbow::data {
@@ -45,8 +46,9 @@ std::shared_ptr<const Dataset> open_cifar(const Path& folder, const Source& sour
 
 /// The archive's list of names, or numbers where it is missing.
 std::vector<std::string> read_class_names(const Path& path, int64_t classes) {
+  if (type_of(path) == std::filesystem::file_type::not_found) return numbered_classes(classes);
   std::vector<std::string> names;
-  std::ifstream file(path);
+  std::istringstream file(read_text_file(path, 1 << 20));
   for (std::string line; std::getline(file, line);) {
     if (!line.empty()) names.push_back(line);
   }

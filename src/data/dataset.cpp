@@ -40,6 +40,14 @@ bool has_default_folder(const Source& source) {
   return !is_generated(source) && source.entry.image.rank() > 0;
 }
 
+bool is_found(const Source& source, const Path& folder) {
+  try {
+    return source.found(folder);
+  } catch (const Error&) {
+    return false;  // opening the set says why
+  }
+}
+
 Path folder_for(const Source& source, std::string_view spec, size_t colon) {
   const std::string& name = source.entry.name;
   if (colon == spec.npos) {
@@ -71,7 +79,7 @@ std::vector<CatalogueEntry> catalogue() {
     CatalogueEntry entry = source->entry;
     if (has_default_folder(*source)) entry.folder = default_folder(entry.name).string();
     const bool opens_as_it_stands = is_generated(*source) || !entry.folder.empty();
-    entry.found = opens_as_it_stands && source->found(entry.folder);
+    entry.found = opens_as_it_stands && is_found(*source, entry.folder);
     entries.push_back(std::move(entry));
   }
   return entries;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <string_view>
 
 #include "core/error.h"
@@ -25,10 +24,8 @@ constexpr size_t kFileSize = kHeader + kCount * (1 + kDigitPixels);
 
 /// Empty if there is nowhere to keep it.
 Path cache_path() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const Path root = cache && *cache ? Path(cache) : home && *home ? Path(home) / ".cache" : Path();
-  return root.empty() ? root : root / "crossbow" / "digits-1.bin";
+  const Path folder = cache_folder();
+  return folder.empty() ? folder : folder / "digits-1.bin";
 }
 
 std::array<uint8_t, kHeader> header_for(Bytes body) {

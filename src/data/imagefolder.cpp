@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/image.h"
 #include "data/parallel.h"
 #include "data/source.h"
@@ -24,7 +25,7 @@ std::vector<Path> entries_of(const Path& folder, bool (*wanted)(const fs::direct
   std::sort(paths.begin(), paths.end());
   return paths;
 } catch (const fs::filesystem_error& e) {
-  fail("cannot read the folder {}: {}", folder.string(), e.code().message());
+  fail("cannot read {}: {}", e.path1().string(), e.code().message());
 }
 
 bool is_folder(const fs::directory_entry& entry) {
@@ -35,8 +36,7 @@ bool is_file(const fs::directory_entry& entry) {
 }
 
 bool exists_as_folder(const Path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
+  return type_of(path) == fs::file_type::directory;
 }
 
 Path test_folder(const Path& folder) {

@@ -5,15 +5,15 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/source.h"
 
 namespace crossbow::data {
 
 Path find_file(const Path& folder, const std::string& name) {
-  std::error_code ignored;
   for (const char* suffix : {"", ".gz"}) {
     Path path = folder / (name + suffix);
-    if (std::filesystem::is_regular_file(path, ignored)) return path;
+    if (type_of(path) != std::filesystem::file_type::not_found) return path;
   }
   return {};
 }
@@ -24,8 +24,10 @@ bool has_files(const Path& folder, const std::vector<std::string>& names) {
 }
 
 std::vector<uint8_t> read_file(const Path& path, size_t limit) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rbe"), gzclose);
-  if (!file) fail("cannot open {}: {}", path.string(), std::strerror(errno));
+  Descriptor opened = open_regular_file(path);
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzdopen(opened.get(), "rb"), gzclose);
+  if (!file) throw std::bad_alloc();
+  opened.release();
   gzbuffer(file.get(), 1 << 14);
 
   // Room for the file as it is, and one byte more so that its end shows without growing.

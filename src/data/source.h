@@ -19,7 +19,7 @@ using Bytes = std::span<const uint8_t>;
 struct Source {
   CatalogueEntry entry;
   std::shared_ptr<const Dataset> (*open)(const Path& folder, const OpenOptions& options);
-  /// Whether the set's files are in `folder`.
+  /// Whether the set's files are in `folder`. Throws Error if the system does not tell.
   bool (*found)(const Path& folder);
 };
 
@@ -70,6 +70,7 @@ auto naming_file(const Path& path, Parse&& parse) {
 }
 
 /// `folder`/`name`, or else `folder`/`name`.gz, whichever exists; an empty path if neither does.
+/// Throws Error if the system does not tell.
 Path find_file(const Path& folder, const std::string& name);
 bool has_files(const Path& folder, const std::vector<std::string>& names);
 

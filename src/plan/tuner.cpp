@@ -1,12 +1,12 @@
 #include "plan/tuner.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/json.h"
 
 namespace crossbow {
 namespace {
@@ -26,17 +26,37 @@ std::string processor() {
   return name;
 }
 
+Choices choices_from(const nlohmann::json& json) {
+  if (!json.is_object()) fail("it is not an object");
+  Choices choices;
+  for (const auto& [key, choice] : json.items()) {
+    if (!choice.is_string()) fail("one of its choices is not a name");
+    choices[key] = choice.get<std::string>();
+  }
+  return choices;
+}
+
+/// A file that cannot be used is like none.
+Choices read_cache(const std::filesystem::path& file) {
+  try {
+    return read_choices(file);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Choices read_choices(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  Choices choices;
-  if (!json.is_object()) return choices;
-  for (const auto& [key, choice] : json.items()) {
-    if (choice.is_string()) choices[key] = choice.get<std::string>();
+  constexpr size_t kLargestFile = 16 << 20;
+  if (type_of(file) == std::filesystem::file_type::not_found) return {};
+  const std::string text = read_text_file(file, kLargestFile);
+  try {
+    return choices_from(parse_json(text));
+  } catch (const Error& e) {
+    fail("cannot use {}: {}; remove the file, and what it held is measured again", file.string(),
+         e.what());
   }
-  return choices;
 }
 
 void write_choices(const std::filesystem::path& file, const Choices& choices) {
@@ -44,21 +64,17 @@ void write_choices(const std::filesystem::path& file, const Choices& choices) {
 }
 
 std::filesystem::path Tuner::default_file() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (!cache && !home) return {};
-  const std::filesystem::path root =
-      cache ? std::filesystem::path(cache) : std::filesystem::path(home) / ".cache";
-  return root / "crossbow" / fmt::format("choices-{}.json", processor());
+  const std::filesystem::path folder = cache_folder();
+  return folder.empty() ? folder : folder / fmt::format("choices-{}.json", processor());
 }
 
-Tuner::Tuner(std::filesystem::path file) : file_(std::move(file)), known_(read_choices(file_)) {}
+Tuner::Tuner(std::filesystem::path file) : file_(std::move(file)), known_(read_cache(file_)) {}
 
 Tuner::~Tuner() {
   if (found_.empty() || file_.empty()) return;
   try {
     std::filesystem::create_directories(file_.parent_path());
-    found_.merge(read_choices(file_));  // other processes may have written meanwhile
+    found_.merge(read_cache(file_));  // other processes may have written meanwhile
     write_choices(file_, found_);
   } catch (const std::exception&) {
     // Only a cache: the next process measures again.

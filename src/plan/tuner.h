@@ -15,7 +15,8 @@ namespace crossbow {
 /// Keys are layers; values are the chosen implementation's name.
 using Choices = std::map<std::string, std::string>;
 
-/// What can be read of the file; nothing if there is none.
+/// Nothing if there is no such file. Throws Error, naming it, if it cannot be read or is not what
+/// write_choices writes.
 Choices read_choices(const std::filesystem::path& file);
 /// Whole or not at all. Throws Error if it cannot be written.
 void write_choices(const std::filesystem::path& file, const Choices& choices);
@@ -29,7 +30,7 @@ class Tuner : public AlgorithmChooser {
   /// Writes new choices to the file; failing to is no error.
   ~Tuner() override;
 
-  /// $XDG_CACHE_HOME or ~/.cache, then crossbow/choices-<processor>.json.
+  /// choices-<processor>.json in cache_folder(); empty without one.
   static std::filesystem::path default_file();
 
   size_t choose(const std::string& key, std::span<const std::string> candidates,

@@ -2,11 +2,10 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/nearest.h"
 #include "train/config.h"
 
@@ -14,6 +13,7 @@ namespace crossbow {
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
+constexpr int64_t kMostDots = 1000;
 
 std::string value_text(const toml::node& node, std::string_view name) {
   if (const auto* s = node.as_string()) return s->get();
@@ -48,6 +48,10 @@ bool is_list(const OptionEntry& entry) {
 }  // namespace
 
 void apply_config(TrainOptions& options, std::string_view toml, std::string_view source) {
+  // The parser recurses into every part of a dotted key, and so do those who take the table away.
+  if (std::count(toml.begin(), toml.end(), '.') > kMostDots) {
+    fail_usage("{}: a configuration has less than {} dots", source, kMostDots);
+  }
   toml::table table;
   try {
     table = toml::parse(toml);
@@ -68,15 +72,7 @@ void apply_config(TrainOptions& options, std::string_view toml, std::string_view
 }
 
 void apply_config_file(TrainOptions& options, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail("cannot read the configuration file {}", path);
-  std::string text(kLargestFile + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad()) fail("cannot read the configuration file {}", path);
-  if (text.size() > kLargestFile)
-    fail("{} is too long for a configuration file (over 1 MiB)", path);
-  apply_config(options, text, path);
+  apply_config(options, read_text_file(path, kLargestFile), path);
 }
 
 std::string to_config(const TrainOptions& options) {

@@ -33,7 +33,7 @@ class CommandTest : public ::testing::Test {
   }
   Outcome shell(const std::string& command) const {
     const std::string in_folder = "cd " + folder() +
-                                  " && export XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive && { " +
+                                  " && export XDG_CACHE_HOME=$PWD OMP_WAIT_POLICY=passive && { " +
                                   command + "\n} >out 2>err";
     Outcome outcome;
     const int status = std::system(in_folder.c_str());

@@ -18,7 +18,7 @@ TEST(Precision, Bf16IsComputedInF32WithANoteWhereThereIsNone) {
   const testing::TinyData data;
   const data::TemporaryFolder work;
   const std::string environment =
-      "XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive ONEDNN_MAX_CPU_ISA=AVX2 ";
+      "XDG_CACHE_HOME=$PWD OMP_WAIT_POLICY=passive ONEDNN_MAX_CPU_ISA=AVX2 ";
   const std::string common = " --precision bf16 --learners 1 --threads-per-learner 1";
   for (const std::string& arguments :
        {"train --model mlp --json --epochs 1 --data " + data.spec() + common,

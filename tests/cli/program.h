@@ -35,7 +35,7 @@ class ProgramTest : public ::testing::Test {
   /// Without waiting; `exec` in front of a single command makes it the process itself.
   pid_t start(const std::string& command) {
     const std::string whole = "cd " + work_.path().string() +
-                              " && export XDG_CACHE_HOME=. OMP_WAIT_POLICY=passive && { " +
+                              " && export XDG_CACHE_HOME=$PWD OMP_WAIT_POLICY=passive && { " +
                               command + "\n} >out 2>err";
     const pid_t child = fork();
     if (child == 0) {

@@ -32,7 +32,7 @@ class Streams : public ProgramTest {
     const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
     if (child == 0) {
       const std::string command =
-          "cd " + work_.path().string() + " && XDG_CACHE_HOME=. TERM=" + term + " exec " +
+          "cd " + work_.path().string() + " && XDG_CACHE_HOME=$PWD TERM=" + term + " exec " +
           crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out " + term);
       execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
       _exit(127);

@@ -1,0 +1,62 @@
+// What is remembered of measured choices, in files that anything may have happened to.
+#include "plan/tuner.h"
+
+#include "core/file.h"
+#include "data/files.h"
+#include "support/odd_files.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ChoicesFile : public ::testing::Test {
+ protected:
+  std::string error_with(const std::string& text) {
+    write_file_atomically(path_, text);
+    return data::error_of([&] { read_choices(path_); });
+  }
+
+  const data::TemporaryFolder folder_;
+  const fs::path path_ = folder_.path() / "plan.json";
+};
+
+TEST_F(ChoicesFile, ComesBack) {
+  const Choices choices{{"conv1 forward", "jit"}, {"conv2 \"x\"", "gemm"}};
+  write_choices(path_, choices);
+  EXPECT_EQ(read_choices(path_), choices);
+  EXPECT_TRUE(read_choices(folder_.path() / "none").empty());
+}
+
+TEST_F(ChoicesFile, WhatCannotBeUsedIsRefusedByName) {
+  for (const char* text : {"", "{", "[]", "7", "{\"conv\": 1}", "{\"conv\": [\"jit\"]}"}) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot use " + path_.string(), error_with(text));
+  }
+  const std::string deep(100000, '[');
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "nested more than 16 levels", error_with(deep));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "it holds more than",
+                      error_with(std::string((16 << 20) + 1, ' ')));
+  for (const auto& odd : testing::odd_files(folder_.path())) {
+    EXPECT_ERROR(read_choices(odd.path), odd.path.string());
+    EXPECT_ERROR(read_choices(odd.path), odd.reason);
+  }
+}
+
+TEST_F(ChoicesFile, ACacheThatCannotBeUsedIsLikeNone) {
+  auto caches = testing::odd_files(folder_.path());
+  caches.push_back({folder_.path() / "damaged", ""});
+  write_file_atomically(caches.back().path, "{\"key\":");
+  for (const auto& odd : caches) {
+    Tuner tuner(odd.path);
+    EXPECT_FALSE(tuner.recall("key")) << odd.path;
+    tuner.remember("key", "choice");
+    EXPECT_EQ(tuner.recall("key"), "choice");
+  }
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
+    EXPECT_NE(entry.path().extension(), ".tmp");
+  }
+  EXPECT_EQ(Tuner(folder_.path() / "damaged").recall("key"), "choice");
+}
+
+}  // namespace
+}  // namespace crossbow
