@@ -178,7 +178,7 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 
 std::optional<Descriptor> lock_folder(const fs::path& folder) {
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) {
+  if (directory.get() < 0 && errno != ENOENT) {
     fail("cannot open the folder {} ({})", folder.string(), std::strerror(errno));
   }
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};

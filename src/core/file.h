@@ -78,8 +78,8 @@ void write_file_atomically(const std::filesystem::path& path,
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Keeps the folder for this process until the result goes out of scope; nothing if another one has
-/// it. Where the file system knows no locks, nobody is kept out. Throws Error if the folder cannot
-/// be opened.
+/// it. Where the file system knows no locks, or there is no such folder, nobody is kept out. Throws
+/// Error if the folder cannot be opened.
 std::optional<Descriptor> lock_folder(const std::filesystem::path& folder);
 
 /// Where this user's programs keep what only saves time, with a folder of our own: XDG_CACHE_HOME,

@@ -35,7 +35,8 @@ bool may_run_on(const cpu_set_t& allowed, int cpu) {
 std::vector<int> first_cpus(const cpu_set_t& allowed) {
   std::vector<int> cpus;
   // Where /sys is not mounted hwloc would say so on standard error, and know no more than we.
-  if (!std::filesystem::exists("/sys/devices/system/cpu/cpu0/topology")) return cpus;
+  std::error_code hidden;
+  if (!std::filesystem::exists("/sys/devices/system/cpu/cpu0/topology", hidden)) return cpus;
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return cpus;
   const std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);

@@ -31,15 +31,22 @@ float load(const Layout& layout, const void* data, int64_t offset) {
   return 0;
 }
 
-/// Calls f(offset in the layout, row-major position) for every logical element.
-template <typename F>
-void for_each_element(const Layout& layout, size_t elements, F f) {
-  const Shape& shape = layout.shape;
-  if (static_cast<size_t>(shape.elements()) != elements) {
+void expect_whole(const Layout& layout, size_t elements) {
+  if (static_cast<size_t>(layout.shape.elements()) != elements) {
     fail("{} values do not fill a tensor of {}", elements, layout.str());
   }
+}
+
+/// Calls f(offset in the layout, i) for `elements` logical elements, the i-th of which lies at the
+/// row-major position `first` + i.
+template <typename F>
+void for_each_element(const Layout& layout, int64_t first, size_t elements, F f) {
+  const Shape& shape = layout.shape;
+  if (first < 0 || first + static_cast<int64_t>(elements) > shape.elements()) {
+    fail("{} values from the {}-th on are not in a tensor of {}", elements, first, layout.str());
+  }
   Shape index = shape;
-  for (int d = 0; d < shape.rank(); ++d) index[d] = 0;
+  for (int d = shape.rank(); d-- > 0; first /= shape[d]) index[d] = first % shape[d];
   for (size_t i = 0; i < elements; ++i) {
     f(layout.offset(index), i);
     for (int d = shape.rank(); d-- > 0;) {
@@ -119,21 +126,28 @@ Replica::Replica(const ParameterLayout& layout, bool with_gradients)
       momentum(layout.parameter_elements * size_of(layout.dtype)),
       states(layout.state_elements * size_of(layout.dtype)) {}
 
-void read_tensor(const Layout& layout, const void* from, std::span<float> row_major) {
-  for_each_element(layout, row_major.size(),
+void read_part(const Layout& layout, const void* from, int64_t first, std::span<float> row_major) {
+  for_each_element(layout, first, row_major.size(),
                    [&](int64_t offset, size_t i) { row_major[i] = load(layout, from, offset); });
 }
 
+void read_tensor(const Layout& layout, const void* from, std::span<float> row_major) {
+  expect_whole(layout, row_major.size());
+  read_part(layout, from, 0, row_major);
+}
+
 void read_tensor(const Layout& layout, const void* from, std::span<double> row_major) {
-  for_each_element(layout, row_major.size(), [&](int64_t offset, size_t i) {
+  expect_whole(layout, row_major.size());
+  for_each_element(layout, 0, row_major.size(), [&](int64_t offset, size_t i) {
     row_major[i] = layout.dtype == DType::f64 ? static_cast<const double*>(from)[offset]
                                               : load(layout, from, offset);
   });
 }
 
 template <typename T>
-static void write_values(const Layout& layout, void* to, std::span<const T> row_major) {
-  for_each_element(layout, row_major.size(), [&](int64_t offset, size_t i) {
+static void write_values(const Layout& layout, void* to, int64_t first,
+                         std::span<const T> row_major) {
+  for_each_element(layout, first, row_major.size(), [&](int64_t offset, size_t i) {
     switch (layout.dtype) {
       case DType::f32:
         static_cast<float*>(to)[offset] = static_cast<float>(row_major[i]);
@@ -147,12 +161,18 @@ static void write_values(const Layout& layout, void* to, std::span<const T> row_
   });
 }
 
+void write_part(const Layout& layout, void* to, int64_t first, std::span<const float> row_major) {
+  write_values(layout, to, first, row_major);
+}
+
 void write_tensor(const Layout& layout, void* to, std::span<const float> row_major) {
-  write_values(layout, to, row_major);
+  expect_whole(layout, row_major.size());
+  write_values(layout, to, 0, row_major);
 }
 
 void write_tensor(const Layout& layout, void* to, std::span<const double> row_major) {
-  write_values(layout, to, row_major);
+  expect_whole(layout, row_major.size());
+  write_values(layout, to, 0, row_major);
 }
 
 void initialise(const ParameterLayout& layout, Replica& replica, uint64_t seed) {

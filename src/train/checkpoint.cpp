@@ -1,8 +1,10 @@
 #include "train/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
-#include <fstream>
+#include <memory>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -22,14 +24,16 @@ fs::path previous(const fs::path& folder) {
 
 using Slots = std::vector<ParameterLayout::Slot>;
 
+constexpr int64_t kPiece = 1 << 16;  // values
+
 void store_slots(const Slots& slots, const std::byte* buffer, Role role, int64_t index,
                  Checkpoint& checkpoint) {
   for (const auto& slot : slots) {
-    Checkpoint::StoredTensor t{slot.name, role, index, slot.layout.shape, {}};
-    t.values.resize(static_cast<size_t>(t.shape.elements()));
-    read_tensor(slot.layout, reinterpret_cast<const float*>(buffer) + slot.offset,
-                std::span(t.values));
-    checkpoint.tensors.push_back(std::move(t));
+    const auto* from = reinterpret_cast<const float*>(buffer) + slot.offset;
+    const auto read = [layout = slot.layout, from](int64_t first, std::span<float> values) {
+      read_part(layout, from, first, values);
+    };
+    checkpoint.tensors.push_back({slot.name, role, index, slot.layout.shape, read});
   }
 }
 
@@ -39,6 +43,7 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
   for (const auto& t : checkpoint.tensors) {
     if (t.role == role && t.index == index) stored[t.name] = &t;
   }
+  std::vector<float> piece;
   for (const auto& slot : slots) {
     const auto it = stored.find(slot.name);
     if (it == stored.end()) fail("the checkpoint holds no {}: it is of another net", slot.name);
@@ -47,7 +52,12 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
       fail("{} has shape {} in the checkpoint and {} in the net: it is of another net", slot.name,
            t.shape.str(), slot.layout.shape.str());
     }
-    write_tensor(slot.layout, reinterpret_cast<float*>(buffer) + slot.offset, std::span(t.values));
+    auto* to = reinterpret_cast<float*>(buffer) + slot.offset;
+    for (int64_t first = 0; first < t.shape.elements(); first += kPiece) {
+      piece.resize(static_cast<size_t>(std::min(kPiece, t.shape.elements() - first)));
+      t.read(first, piece);
+      write_part(slot.layout, to, first, piece);
+    }
   }
   if (stored.size() != slots.size())
     fail("the checkpoint holds more than the net: it is of another net");
@@ -83,34 +93,36 @@ bool all_finite(const std::byte* values, int64_t count) {
   return odd == 0;
 }
 
-/// From a file's stream and size to what it holds.
-using Decode = Checkpoint (*)(std::istream& file, uint64_t size);
-
-Checkpoint decode_whole(std::istream& file, uint64_t size) {
-  std::vector<uint8_t> bytes(size);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-    fail("it cannot be read");
-  }
-  return decode(bytes);
-}
+/// From a file's bytes to what it holds.
+using Decode = Checkpoint (*)(const FileBytes& file);
 
 Checkpoint read_checkpoint(const fs::path& path, Decode decode) {
-  if (!fs::is_regular_file(path)) fail("there is no checkpoint {}", path.string());
-  std::ifstream file(path, std::ios::binary);
+  const auto file = std::make_shared<const Descriptor>(open_regular_file(path));
+  struct stat status {};
+  ::fstat(file->get(), &status);
+  const auto read = [file, path](int64_t offset, std::span<uint8_t> bytes) {
+    read_at(*file, offset, bytes, path);
+  };
   try {
-    return decode(file, fs::file_size(path));
+    return decode({status.st_size, read});
   } catch (const Error& e) {
     fail("cannot use {}: {}", path.string(), e.what());
   }
 }
 
+bool is_there(const fs::path& path) {
+  return type_of(path) != fs::file_type::not_found;
+}
+
 Checkpoint load(const fs::path& folder_or_file, const std::function<void(std::string_view)>& warn,
                 Decode decode) {
-  if (!fs::exists(folder_or_file))
+  const fs::file_type type = type_of(folder_or_file);
+  if (type == fs::file_type::not_found) {
     fail("there is no run or checkpoint {}", folder_or_file.string());
-  if (!fs::is_directory(folder_or_file)) return read_checkpoint(folder_or_file, decode);
-  const bool has_previous = fs::exists(previous(folder_or_file));
-  if (!has_previous && !fs::exists(newest(folder_or_file))) {
+  }
+  if (type != fs::file_type::directory) return read_checkpoint(folder_or_file, decode);
+  const bool has_previous = is_there(previous(folder_or_file));
+  if (!has_previous && !is_there(newest(folder_or_file))) {
     fail("{} holds no checkpoint: give the folder of a run", folder_or_file.string());
   }
   try {
@@ -123,7 +135,40 @@ Checkpoint load(const fs::path& folder_or_file, const std::function<void(std::st
   }
 }
 
+/// Gives the newest checkpoint a second name, if it is worth one; returns whether it has.
+bool keep_newest(const fs::path& folder, const fs::path& kept) {
+  std::error_code error;
+  fs::remove(kept, error);
+  try {
+    read_checkpoint(newest(folder), decode);
+  } catch (const Error&) {
+    return false;
+  }
+  fs::create_hard_link(newest(folder), kept, error);
+  if (!error) return true;
+  // Not every file system has links.
+  fs::copy_file(newest(folder), kept, error);
+  std::error_code ignored;
+  if (error) fs::remove(kept, ignored);
+  return !error;
+}
+
 }  // namespace
+
+std::vector<float> Checkpoint::StoredTensor::values() const {
+  std::vector<float> all(static_cast<size_t>(shape.elements()));
+  read(0, all);
+  return all;
+}
+
+void copy_values(Checkpoint& checkpoint) {
+  for (auto& tensor : checkpoint.tensors) {
+    const auto copy = std::make_shared<const std::vector<float>>(tensor.values());
+    tensor.read = [copy](int64_t first, std::span<float> values) {
+      std::copy_n(copy->begin() + first, values.size(), values.begin());
+    };
+  }
+}
 
 void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
   store_slots(layout.parameters, model.parameters.data(), Role::parameter, 0, checkpoint);
@@ -170,22 +215,22 @@ void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   // The newest becomes the previous one only when its successor is safe on disk.
   const fs::path kept = folder / "checkpoint.kept";
+  const bool keep = keep_newest(folder, kept);
   std::error_code error;
-  fs::remove(kept, error);
-  fs::create_hard_link(newest(folder), kept, error);
-  if (error && fs::exists(newest(folder))) fs::copy_file(newest(folder), kept, error);
   try {
-    write_file_atomically(newest(folder), {encode(checkpoint)});
+    AtomicFile file(newest(folder));
+    encode(checkpoint, [&](std::span<const uint8_t> bytes) { file.write(bytes); });
+    file.commit();
   } catch (...) {
     fs::remove(kept, error);
     throw;
   }
-  fs::rename(kept, previous(folder), error);
+  if (keep) fs::rename(kept, previous(folder), error);
 }
 
 Checkpoint load_checkpoint(const fs::path& folder_or_file,
                            const std::function<void(std::string_view)>& warn) {
-  return load(folder_or_file, warn, decode_whole);
+  return load(folder_or_file, warn, decode);
 }
 
 Checkpoint load_checkpoint_header(const fs::path& folder_or_file,

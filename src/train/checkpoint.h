@@ -32,7 +32,12 @@ struct Checkpoint {
     Role role = Role::parameter;
     int64_t index = 0;  // of the learner, or of the central model's buffer
     Shape shape;
-    std::vector<float> values;  // row-major
+    /// Gives the row-major values from `first` on, which lie in the run's memory, in a file or in a
+    /// copy; a whole run's state is too large to be copied for each use. Throws Error if a file
+    /// cannot be read.
+    std::function<void(int64_t first, std::span<float> values)> read;
+
+    std::vector<float> values() const;
   };
 
   TrainOptions options;  // resolved
@@ -49,22 +54,33 @@ struct Checkpoint {
   std::vector<StoredTensor> tensors;
 };
 
-std::vector<uint8_t> encode(const Checkpoint& checkpoint);
-/// Throws Error for anything that encode has not written, using memory in proportion to `file`.
-Checkpoint decode(std::span<const uint8_t> file);
+/// Calls `write` with the file's bytes, piece by piece.
+void encode(const Checkpoint& checkpoint,
+            const std::function<void(std::span<const uint8_t>)>& write);
 
-/// All but the tensors, of a file of so many bytes. Throws Error as decode does, except for damage
-/// within the tensors.
-Checkpoint decode_header(std::istream& file, uint64_t file_size);
+/// A file's bytes, wherever they are.
+struct FileBytes {
+  int64_t size = 0;
+  std::function<void(int64_t offset, std::span<uint8_t> bytes)> read;
+};
+/// Keeps `file` for the tensors' values, which it leaves where they are. Throws Error for anything
+/// that encode has not written, using memory in proportion to the header.
+Checkpoint decode(const FileBytes& file);
+/// The same without a look at the tensors, whose damage goes unnoticed.
+Checkpoint decode_header(const FileBytes& file);
 
-/// Adds a model's parameters and states.
+/// Adds a model's parameters and states. Their values stay where they are: the checkpoint is of use
+/// until `model` changes.
 void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint);
-/// Adds what a run needs beside them to go on.
+/// Adds what a run needs beside them to go on; as above.
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint);
 /// Whether all that a checkpoint would hold are finite numbers. One pass over memory.
 bool all_finite(const ParameterLayout& layout, const Replica& model,
                 std::span<const EngineBuffer> buffers);
+/// Copies all values, so that the checkpoint outlives what it was made from: for a state that goes
+/// from one team of learners to the next.
+void copy_values(Checkpoint& checkpoint);
 /// Whether the checkpoint has what that buffer needs.
 bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer);
 /// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.
@@ -73,10 +89,12 @@ void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
              std::span<const EngineBuffer> buffers);
 
 /// `folder`/checkpoint, and the one before as `folder`/checkpoint.previous. At every moment, also
-/// of a crash or on a full disk, at least one of them is whole.
+/// of a crash or on a full disk, at least one of them is whole: a damaged one is replaced, and
+/// never becomes the one before.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
-/// From a run's folder, or a checkpoint file itself. A folder whose newest checkpoint is damaged
-/// gives the one before, after a call of `warn`. Throws Error if there is none.
+/// From a run's folder, or a checkpoint file itself, which stays open for the values. A folder
+/// whose newest checkpoint is damaged gives the one before, after a call of `warn`. Throws Error if
+/// there is none.
 Checkpoint load_checkpoint(const std::filesystem::path& folder_or_file,
                            const std::function<void(std::string_view)>& warn);
 /// The same without reading the tensors: quick, also for a large model.

@@ -2,12 +2,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstring>
-#include <istream>
+#include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/record_json.h"
@@ -21,23 +23,41 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr std::string_view kMagic = "CROSSBOW";
 constexpr uint32_t kVersion = 4;
-constexpr size_t kPrologue = 16;  // magic, version, header length
+constexpr int64_t kPrologue = 16;  // magic, version, header length
 constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
                                                     "momentum",  "learner_state", "central"};
 
-uint32_t checksum(std::span<const uint8_t> bytes) {
-  return static_cast<uint32_t>(crc32_z(crc32_z(0, nullptr, 0), bytes.data(), bytes.size()));
+constexpr int64_t kPiece = 1 << 18;  // bytes
+
+uint32_t checksum(std::span<const uint8_t> bytes, uint32_t before) {
+  return static_cast<uint32_t>(crc32_z(before, bytes.data(), bytes.size()));
 }
 
-uint32_t read_u32(std::span<const uint8_t> bytes, size_t at) {
-  uint32_t value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
+/// Of the file's first `size` bytes.
+uint32_t checksum(const FileBytes& file, int64_t size) {
+  std::vector<uint8_t> buffer(static_cast<size_t>(std::min(size, kPiece)));
+  uint32_t crc = 0;
+  for (int64_t at = 0; at < size; at += kPiece) {
+    const auto piece = std::span(buffer).first(static_cast<size_t>(std::min(kPiece, size - at)));
+    file.read(at, piece);
+    crc = checksum(piece, crc);
+  }
+  return crc;
 }
 
-void append(std::vector<uint8_t>& out, const void* data, size_t bytes) {
-  const auto* p = static_cast<const uint8_t*>(data);
-  out.insert(out.end(), p, p + bytes);
+std::span<uint8_t> bytes_of(std::span<float> values) {
+  return {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()};
+}
+
+template <typename T>
+std::span<const uint8_t> bytes_of(const T& value) {
+  return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
+}
+
+uint32_t read_u32(const FileBytes& file, int64_t at) {
+  std::array<uint8_t, 4> bytes;
+  file.read(at, bytes);
+  return std::bit_cast<uint32_t>(bytes);
 }
 
 json shape_json(const Shape& shape) {
@@ -58,6 +78,13 @@ Shape shape_from(const json& value, size_t limit) {
 
 json normalisation_json(const std::optional<data::Normalisation>& n) {
   return n ? json{{"mean", n->mean}, {"std", n->std}} : json(nullptr);
+}
+
+std::optional<data::Normalisation> normalisation_from(const json& header) {
+  const auto n = header.find("normalisation");
+  if (n == header.end() || n->is_null()) return {};
+  return data::Normalisation{n->at("mean").get<std::array<float, 3>>(),
+                             n->at("std").get<std::array<float, 3>>()};
 }
 
 json header_of(const Checkpoint& c) {
@@ -81,144 +108,131 @@ json header_of(const Checkpoint& c) {
           {"tensors", std::move(tensors)}};
 }
 
-/// Without its values, of which no more than `limit` can follow.
-Checkpoint::StoredTensor described_tensor(const json& entry, size_t limit) {
+/// `at` is where in the file its values begin; moves on to where they end.
+Checkpoint::StoredTensor read_stored_tensor(const json& entry,
+                                            const std::shared_ptr<const FileBytes>& file,
+                                            int64_t& at, int64_t end) {
   Checkpoint::StoredTensor t;
   t.name = entry.at("name").get<std::string>();
   const auto role = std::find(kRoles.begin(), kRoles.end(), entry.at("role").get<std::string>());
   if (role == kRoles.end()) fail("the tensor {} has an unknown role", t.name);
   t.role = static_cast<Checkpoint::Role>(role - kRoles.begin());
-  t.index = entry.at("index").get<int64_t>();
-  t.shape = shape_from(entry.at("shape"), limit);
+  t.index = integer_from(entry, "index", 0, std::numeric_limits<int32_t>::max());
+  t.shape = shape_from(entry.at("shape"), static_cast<size_t>(end - at) / sizeof(float));
+  t.read = [file, at](int64_t first, std::span<float> values) {
+    file->read(at + first * static_cast<int64_t>(sizeof(float)), bytes_of(values));
+  };
+  at += t.shape.elements() * static_cast<int64_t>(sizeof(float));
   return t;
 }
 
-/// The values that the header's tensors announce must be all that follows.
-void read_tensors(const json& header, std::span<const uint8_t> data, Checkpoint& c) {
-  for (const json& entry : header.at("tensors")) {
-    Checkpoint::StoredTensor t = described_tensor(entry, data.size() / sizeof(float));
-    t.values.resize(static_cast<size_t>(t.shape.elements()));
-    const size_t bytes = t.values.size() * sizeof(float);
-    if (bytes > data.size()) fail("the values of {} are missing", t.name);
-    std::memcpy(t.values.data(), data.data(), bytes);
-    data = data.subspan(bytes);
-    c.tensors.push_back(std::move(t));
-  }
-  if (!data.empty()) fail("{} bytes follow the last tensor", data.size());
+void expect_within_epoch(const Checkpoint& c) {
+  const int64_t batch = c.options.batch;
+  if (batch < 1 || batch > c.samples) fail("{} images in batches of {}", c.samples, batch);
+  const int64_t batches = (c.samples - 1) / batch + 1;
+  if (c.position.batch > batches) fail("batch {} of {}", c.position.batch, batches);
 }
 
-void expect_tensors(const json& header, uint64_t bytes) {
-  for (const json& entry : header.at("tensors")) {
-    const auto t = described_tensor(entry, bytes / sizeof(float));
-    const uint64_t size = static_cast<uint64_t>(t.shape.elements()) * sizeof(float);
-    if (size > bytes) fail("the values of {} are missing", t.name);
-    bytes -= size;
-  }
-  if (bytes > 0) fail("{} bytes follow the last tensor", bytes);
-}
-
-std::optional<data::Normalisation> normalisation_from(const json& header) {
-  const auto n = header.find("normalisation");
-  if (n == header.end() || n->is_null()) return {};
-  return data::Normalisation{n->at("mean").get<std::array<float, 3>>(),
-                             n->at("std").get<std::array<float, 3>>()};
-}
-
-/// All but the tensors.
-Checkpoint from_header(const json& header) {
+/// The tensors' values lie in `file` from `at` to `end`.
+Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, int64_t end) {
   constexpr size_t kLargestImage = size_t{1} << 32;
+  constexpr int64_t kMost = int64_t{1} << 53;
   Checkpoint c;
   apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
   c.image = shape_from(header.at("image"), kLargestImage);
-  c.classes = header.at("classes").get<int64_t>();
+  if (c.image.rank() != 3) fail("an image has {} dimensions", c.image.rank());
+  c.classes = integer_from(header, "classes", 1, std::numeric_limits<int32_t>::max());
   c.class_names = header.value("class_names", c.class_names);
   if (!c.class_names.empty() && static_cast<int64_t>(c.class_names.size()) != c.classes) {
     fail("it names {} of {} classes", c.class_names.size(), c.classes);
   }
   c.normalisation = normalisation_from(header);
-  c.samples = header.at("samples").get<int64_t>();
+  c.samples = integer_from(header, "samples", 1, kMost);
   c.position = position_from_json(header.at("position"));
+  expect_within_epoch(c);
   c.history = history_from_json(header.at("history"));
   c.plan = header.at("plan").get<std::map<std::string, std::string>>();
-  c.metrics_bytes = header.at("metrics_bytes").get<int64_t>();
+  c.metrics_bytes = integer_from(header, "metrics_bytes", 0, kMost);
+  const auto kept = std::make_shared<const FileBytes>(file);
+  for (const json& entry : header.at("tensors")) {
+    c.tensors.push_back(read_stored_tensor(entry, kept, at, end));
+  }
+  if (at != end) fail("{} bytes follow the last tensor", end - at);
   return c;
 }
 
-void expect_ours(std::span<const uint8_t> prologue) {
-  if (std::memcmp(prologue.data(), kMagic.data(), kMagic.size()) != 0) {
+void expect_ours(const FileBytes& file, int64_t end) {
+  std::array<uint8_t, kMagic.size()> magic{};
+  if (end >= kPrologue) file.read(0, magic);
+  if (!std::equal(magic.begin(), magic.end(), kMagic.begin())) {
     fail("it is not a checkpoint of crossbow");
   }
-  const uint32_t version = read_u32(prologue, 8);
+  const uint32_t version = read_u32(file, 8);
   if (version != kVersion)
     fail("it has format version {}, this program reads {}", version, kVersion);
 }
 
-/// Calls `use` with the header; what cannot be understood is damage.
-template <typename Use>
-Checkpoint with_header(std::span<const uint8_t> text, Use use) {
+/// Of a file that ends, but for its checksum, at `end`.
+Checkpoint decode_unchecked(const FileBytes& file, int64_t end) {
+  const int64_t length = read_u32(file, 12);
+  if (length > end - kPrologue) fail("its header is longer than the file");
+  std::string text(static_cast<size_t>(length), '\0');
+  file.read(kPrologue, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
   try {
-    return use(json::parse(text.begin(), text.end()));
-  } catch (const json::exception& e) {
-    fail("its header is damaged ({})", e.what());
-  } catch (const UsageError& e) {
+    return from_header(parse_json(text), file, kPrologue + length, end);
+  } catch (const json::exception&) {
+    fail("its header is damaged: something is missing, or of the wrong kind");
+  } catch (const Error& e) {
     fail("its header is damaged ({})", e.what());
   }
+}
+
+int64_t end_of(const FileBytes& file) {
+  return file.size - static_cast<int64_t>(sizeof(uint32_t));
 }
 
 }  // namespace
 
-std::vector<uint8_t> encode(const Checkpoint& checkpoint) {
-  // Names of classes are names of folders, which need not be UTF-8.
-  const std::string header =
-      header_of(checkpoint).dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto length = static_cast<uint32_t>(header.size());
-  size_t bytes = kPrologue + length + sizeof(uint32_t);
-  for (const auto& t : checkpoint.tensors) bytes += t.values.size() * sizeof(float);
-  std::vector<uint8_t> out;
-  out.reserve(bytes);
-  append(out, kMagic.data(), kMagic.size());
-  append(out, &kVersion, sizeof kVersion);
-  append(out, &length, sizeof length);
-  append(out, header.data(), header.size());
-  for (const auto& t : checkpoint.tensors)
-    append(out, t.values.data(), t.values.size() * sizeof(float));
-  const uint32_t crc = checksum(out);
-  append(out, &crc, sizeof crc);
-  return out;
+void encode(const Checkpoint& checkpoint,
+            const std::function<void(std::span<const uint8_t>)>& write) {
+  uint32_t crc = 0;
+  const auto put = [&](std::span<const uint8_t> bytes) {
+    crc = checksum(bytes, crc);
+    write(bytes);
+  };
+  constexpr auto kReplace = json::error_handler_t::replace;  // what is no UTF-8
+  const std::string header = header_of(checkpoint).dump(-1, ' ', false, kReplace);
+  std::string start(kMagic);
+  for (const uint32_t number : {kVersion, static_cast<uint32_t>(header.size())}) {
+    start.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+  start += header;
+  put({reinterpret_cast<const uint8_t*>(start.data()), start.size()});
+  std::vector<float> buffer;
+  for (const auto& t : checkpoint.tensors) {
+    constexpr int64_t kValues = kPiece / static_cast<int64_t>(sizeof(float));
+    for (int64_t first = 0; first < t.shape.elements(); first += kValues) {
+      buffer.resize(static_cast<size_t>(std::min(kValues, t.shape.elements() - first)));
+      t.read(first, buffer);
+      put(bytes_of(std::span(buffer)));
+    }
+  }
+  write(bytes_of(crc));
 }
 
-Checkpoint decode(std::span<const uint8_t> file) {
-  if (file.size() < kPrologue + 4) fail("it is not a checkpoint of crossbow");
-  expect_ours(file);
-  const auto body = file.first(file.size() - 4);
-  if (read_u32(file, body.size()) != checksum(body)) {
+Checkpoint decode(const FileBytes& file) {
+  const int64_t end = end_of(file);
+  expect_ours(file, end);
+  if (read_u32(file, end) != checksum(file, end)) {
     fail("its checksum does not match: it is cut short or damaged");
   }
-  const size_t length = read_u32(file, 12);
-  if (length > body.size() - kPrologue) fail("its header is longer than the file");
-  return with_header(body.subspan(kPrologue, length), [&](const json& header) {
-    Checkpoint c = from_header(header);
-    read_tensors(header, body.subspan(kPrologue + length), c);
-    return c;
-  });
+  return decode_unchecked(file, end);
 }
 
-Checkpoint decode_header(std::istream& file, uint64_t file_size) {
-  std::vector<uint8_t> bytes(kPrologue);
-  const auto read = [&] {
-    return static_cast<bool>(file.read(reinterpret_cast<char*>(bytes.data()),
-                                       static_cast<std::streamsize>(bytes.size())));
-  };
-  if (file_size < kPrologue + 4 || !read()) fail("it is not a checkpoint of crossbow");
-  expect_ours(bytes);
-  const uint64_t body = file_size - kPrologue - 4, length = read_u32(bytes, 12);
-  if (length > body) fail("its header is longer than the file");
-  bytes.resize(length);
-  if (!read()) fail("it cannot be read");
-  return with_header(bytes, [&](const json& header) {
-    expect_tensors(header, body - length);
-    return from_header(header);
-  });
+Checkpoint decode_header(const FileBytes& file) {
+  const int64_t end = end_of(file);
+  expect_ours(file, end);
+  return decode_unchecked(file, end);
 }
 
 }  // namespace crossbow

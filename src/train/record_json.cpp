@@ -17,29 +17,44 @@ json to_json(const Arrangement& a) {
   return {{"learners", a.learners}, {"threads_per_learner", a.threads}};
 }
 
+/// Of times: so that sums of them are numbers.
+double seconds_from(const json& object, const char* key) {
+  constexpr double kLongest = 1e12;
+  const auto seconds = object.at(key).get<double>();
+  if (!(seconds >= 0 && seconds <= kLongest)) fail("{} is out of range", key);
+  return seconds;
+}
+
+/// More than any machine has.
+constexpr int64_t kMostThreads = 4096;
+constexpr int64_t kMostEpochs = 1000000000, kMostSteps = int64_t{1} << 53;
+
 Arrangement arrangement_from_json(const json& value) {
-  constexpr int64_t kMost = 1024;  // the cores of the largest machine
-  const auto learners = value.at("learners").get<int64_t>();
-  const auto threads = value.at("threads_per_learner").get<int64_t>();
-  if (learners < 1 || threads < 1 || learners > kMost || threads > kMost) {
-    fail("{} learners of {} threads are out of range", learners, threads);
-  }
-  return {static_cast<int>(learners), static_cast<int>(threads)};
+  return {static_cast<int>(integer_from(value, "learners", 1, kMostThreads)),
+          static_cast<int>(integer_from(value, "threads_per_learner", 1, kMostThreads))};
 }
 
 EpochRecord record_from_json(const json& value) {
   EpochRecord r;
-  r.epoch = value.at("epoch").get<int64_t>();
+  r.epoch = integer_from(value, "epoch", 1, kMostEpochs);
   r.train_loss = value.at("train_loss").get<double>();
   r.test_loss = optional_number(value.at("test_loss"));
   r.test_accuracy = optional_number(value.at("test_accuracy"));
-  r.seconds = value.at("seconds").get<double>();
+  r.seconds = seconds_from(value, "seconds");
   r.images_per_second = value.at("images_per_second").get<double>();
-  r.learners = value.at("learners").get<int64_t>();
+  r.learners = integer_from(value, "learners", 1, kMostThreads);
   return r;
 }
 
 }  // namespace
+
+int64_t integer_from(const json& object, const char* key, int64_t least, int64_t most) {
+  const json& value = object.at(key);
+  if (!value.is_number_integer()) fail("{} is not a whole number", key);
+  const auto number = value.get<int64_t>();
+  if (number < least || number > most) fail("{} is not in {} to {}", key, least, most);
+  return number;
+}
 
 json to_json(const std::optional<double>& value) {
   return value ? json(*value) : json(nullptr);
@@ -70,10 +85,8 @@ json to_json(const LearnerChange& change) {
 }
 
 LearnerChange change_from_json(const json& value) {
-  const LearnerChange c{value.at("epoch").get<int64_t>(), value.at("batch").get<int64_t>(),
-                        arrangement_from_json(value), value.at("settled").get<bool>()};
-  if (c.epoch < 0 || c.batch < 0) fail("epoch {}, batch {} is no place in a run", c.epoch, c.batch);
-  return c;
+  return {integer_from(value, "epoch", 0, kMostEpochs), integer_from(value, "batch", 0, kMostSteps),
+          arrangement_from_json(value), value.at("settled").get<bool>()};
 }
 
 json to_json(const Position& p) {
@@ -101,23 +114,20 @@ std::vector<EpochRecord> history_from_json(const json& value) {
 
 Position position_from_json(const json& value) {
   Position p;
-  p.epoch = value.at("epoch").get<int64_t>();
-  p.batch = value.at("batch").get<int64_t>();
+  p.epoch = integer_from(value, "epoch", 0, kMostEpochs);
+  p.batch = integer_from(value, "batch", 0, kMostSteps);
   p.arrangement = arrangement_from_json(value.at("arrangement"));
   p.settled = value.at("settled").get<bool>();
-  p.step = value.at("step").get<int64_t>();
-  p.exchanges = value.at("exchanges").get<int64_t>();
-  p.since_exchange = value.at("since_exchange").get<int64_t>();
+  p.step = integer_from(value, "step", 0, kMostSteps);
+  p.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
+  p.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
   p.loss_sum = value.at("loss_sum").get<double>();
-  p.seconds = value.at("seconds").get<double>();
-  p.waiting_seconds = value.at("waiting_seconds").get<double>();
-  p.wall_seconds = value.at("wall_seconds").get<double>();
-  p.changes = value.at("changes").get<int64_t>();
+  p.seconds = seconds_from(value, "seconds");
+  p.waiting_seconds = seconds_from(value, "waiting_seconds");
+  p.wall_seconds = seconds_from(value, "wall_seconds");
+  p.changes = integer_from(value, "changes", 0, kMostSteps);
   p.logged_loss_sum = value.at("logged_loss_sum").get<double>();
-  p.logged_rows = value.at("logged_rows").get<int64_t>();
-  if (p.epoch < 0 || p.batch < 0 || p.step < 0 || p.exchanges < 0 || p.since_exchange < 0 ||
-      p.changes < 0 || p.logged_rows < 0)
-    fail("the position is out of range");
+  p.logged_rows = integer_from(value, "logged_rows", 0, kMostSteps);
   return p;
 }
 

@@ -14,7 +14,11 @@ nlohmann::json to_json(const std::vector<EpochRecord>& history);
 nlohmann::json to_json(const LearnerChange& change);
 nlohmann::json to_json(const Position& position);
 
-// The reverse; all throw nlohmann::json::exception or Error for what to_json has not made.
+/// Throws Error unless the object has such a whole number.
+int64_t integer_from(const nlohmann::json& object, const char* key, int64_t least, int64_t most);
+
+// The reverse; all throw nlohmann::json::exception or Error for what to_json has not made,
+// or what no run on any machine has.
 std::vector<EpochRecord> history_from_json(const nlohmann::json& value);
 LearnerChange change_from_json(const nlohmann::json& value);
 Position position_from_json(const nlohmann::json& value);

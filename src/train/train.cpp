@@ -23,13 +23,29 @@ TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Throu
   return Trainer(graph, options, &folder, nullptr, throughput, observer).run();
 }
 
+/// The run's configuration names its folder.
+void expect_text(const std::string& folder) {
+  try {
+    TrainOptions options;
+    set_option(options, *find_option("out"), folder);
+  } catch (const UsageError&) {
+    fail_usage("--resume {}: the folder's name is not UTF-8 text; rename it", folder);
+  }
+}
+
 /// A run to go on with. Nobody else changes it from before it is looked at until this goes.
 class Interrupted {
  public:
   Interrupted(const std::string& folder, Observer& observer)
       : folder_(RunFolder::go_on(folder)),
         from_(folder_.load([&](std::string_view text) { observer.note(text); })),
-        observer_(observer) {}
+        observer_(observer) {
+    try {
+      validate(from_->options);
+    } catch (const UsageError& e) {
+      fail("cannot go on with {}: {}", folder, e.what());
+    }
+  }
 
   const TrainOptions& options() const { return from_->options; }
 
@@ -40,6 +56,7 @@ class Interrupted {
       fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, folder);
     }
     options.out = options.resume = folder;
+    expect_text(folder);
     check_resumable(from_->options, options);
     check(options, observer_);
     Trainer trainer(graph, options, &folder_, &*from_, throughput, observer_);

@@ -143,6 +143,7 @@ void Trainer::make(const LearnerChange& change) {
   if (change.arrangement != position_.arrangement) {
     const auto start = Clock::now();
     Checkpoint before = state(engine().snapshot());
+    copy_values(before);
     share_momentum(change.arrangement, before);
     arrange(change.arrangement, &before);
     if (folder_) folder_->write_plan(tuner_.choices());

@@ -39,6 +39,18 @@ void expect_positive(std::string_view option, const std::optional<double>& value
   if (value && !(*value > 0)) fail_usage("--{} {}: it must be above 0", option, *value);
 }
 
+/// A program may set what no flag would, and the configuration must be able to say it again.
+void validate_texts(const TrainOptions& o) {
+  TrainOptions again;
+  for (const OptionEntry& entry : option_table()) {
+    try {
+      set_option(again, entry, option_text(o, entry));
+    } catch (const UsageError& e) {
+      fail_usage("--{}", e.what());
+    }
+  }
+}
+
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
   expect_name("device", devices.kind, {"cpu", "ref"});
@@ -181,6 +193,7 @@ void validate(const TrainOptions& o) {
     fail_usage("--target-accuracy {}: it is a fraction, so at most 1 (0.98 for 98 %)",
                *o.target_accuracy);
   }
+  validate_texts(o);
 }
 
 void check_resumable(const TrainOptions& before, const TrainOptions& now) {

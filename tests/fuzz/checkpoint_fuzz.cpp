@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "fuzz/target.h"
-#include "train/checkpoint.h"
+#include "train/encoded.h"
 
 namespace {
 
@@ -19,6 +19,7 @@ std::vector<uint8_t> with_checksum(std::span<const uint8_t> bytes) {
 }  // namespace
 
 FUZZ_TARGET(checkpoint, bytes) {
-  const std::vector<uint8_t> again = crossbow::encode(crossbow::decode(with_checksum(bytes)));
-  if (crossbow::encode(crossbow::decode(again)) != again) std::abort();
+  using crossbow::testing::decoded, crossbow::testing::encoded;
+  const std::vector<uint8_t> again = encoded(decoded(with_checksum(bytes)));
+  if (encoded(decoded(again)) != again) std::abort();
 }

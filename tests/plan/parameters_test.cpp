@@ -55,6 +55,26 @@ TEST(ParameterLayout, TensorsComeBackAsTheyWereWritten) {
   }
 }
 
+TEST(ParameterLayout, PartsOfTensorsComeBackAsTheyWereWritten) {
+  for (const auto& slot : sample_layout(DType::f32).parameters) {
+    std::vector<float> written(slot.layout.shape.elements()), back(written.size());
+    for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<float>(i) + 0.25f;
+    const Buffer memory(slot.layout.bytes());
+    for (size_t first = 0; first < written.size(); first += 4) {
+      const size_t n = std::min<size_t>(written.size() - first, 4);
+      write_part(slot.layout, memory.data(), static_cast<int64_t>(first),
+                 std::span<const float>(written).subspan(first, n));
+    }
+    read_tensor(slot.layout, memory.data(), std::span<float>(back));
+    EXPECT_EQ(back, written) << slot.name;
+    read_part(slot.layout, memory.data(), 2, std::span<float>(back).first(5));
+    EXPECT_EQ(back[4], written[6]) << slot.name;
+    const auto end = static_cast<int64_t>(written.size());
+    EXPECT_THROW(read_part(slot.layout, memory.data(), end - 4, std::span(back).first(5)), Error);
+    EXPECT_THROW(write_part(slot.layout, memory.data(), -1, std::span(written).first(5)), Error);
+  }
+}
+
 TEST(ParameterLayout, TensorsOfTheWrongSizeAreRefused) {
   const Layout layout = Layout::plain({7}, DType::f32);
   const Buffer memory(layout.bytes());

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "data/files.h"
+#include "support/full_disk.h"
 #include "support/odd_files.h"
 
 namespace crossbow {
@@ -40,6 +41,19 @@ TEST_F(ChoicesFile, WhatCannotBeUsedIsRefusedByName) {
     EXPECT_ERROR(read_choices(odd.path), odd.path.string());
     EXPECT_ERROR(read_choices(odd.path), odd.reason);
   }
+}
+
+TEST_F(ChoicesFile, AFullDiskLeavesTheOldOne) {
+  write_choices(path_, {{"key", "old"}});
+  const Choices large{{"key", std::string(10000, 'x')}};
+  {
+    const testing::FullDisk full(100);
+    EXPECT_ERROR(write_choices(path_, large), "cannot write " + path_.string());
+    Tuner tuner(path_);
+    tuner.remember("other", std::string(10000, 'x'));
+  }
+  EXPECT_EQ(read_choices(path_), (Choices{{"key", "old"}}));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
 }
 
 TEST_F(ChoicesFile, ACacheThatCannotBeUsedIsLikeNone) {

@@ -23,8 +23,9 @@ inline std::vector<OddFile> odd_files(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   fs::create_directory(folder / "folder");
   ::mkfifo((folder / "pipe").c_str(), 0666);
-  fs::create_symlink("/dev/zero", folder / "device");
-  fs::create_symlink("loop", folder / "loop");
+  std::error_code made_before;
+  fs::create_symlink("/dev/zero", folder / "device", made_before);
+  fs::create_symlink("loop", folder / "loop", made_before);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   (folder / "socket").string().copy(address.sun_path, sizeof address.sun_path - 1);

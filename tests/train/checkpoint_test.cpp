@@ -1,21 +1,23 @@
 #include "train/checkpoint.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <fstream>
 #include <sstream>
 
 #include "data/files.h"
 #include "models/model.h"
 #include "support/error_text.h"
+#include "support/full_disk.h"
+#include "train/encoded.h"
 #include "train/recipe.h"
 
 namespace crossbow {
 namespace {
 
 using data::TemporaryFolder;
+using testing::decoded;
+using testing::encoded;
 using testing::error_of;
 
 Checkpoint sample(int64_t epoch = 3) {
@@ -37,16 +39,22 @@ Checkpoint sample(int64_t epoch = 3) {
   c.history.push_back({.epoch = 2, .train_loss = 0.2});
   c.plan = {{"conv1 forward", "jit_wino"}, {"conv2 \"x\"", "jit"}};
   c.metrics_bytes = 321;
-  c.tensors.push_back(
-      {"conv.weight", Checkpoint::Role::parameter, 0, {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}});
-  c.tensors.push_back(
-      {"conv.weight", Checkpoint::Role::momentum, 3, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1}});
-  c.tensors.push_back({"mean", Checkpoint::Role::state, 0, {3}, {0.5f, -0.0f, 1e-40f}});
+  using Role = Checkpoint::Role;
+  const auto add = [&](const char* name, Role role, int64_t index, const Shape& shape,
+                       std::vector<float> values) {
+    const auto read = [values](int64_t first, std::span<float> to) {
+      std::copy_n(values.begin() + first, to.size(), to.begin());
+    };
+    c.tensors.push_back({name, role, index, shape, read});
+  };
+  add("conv.weight", Role::parameter, 0, {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  add("conv.weight", Role::momentum, 3, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1});
+  add("mean", Role::state, 0, {3}, {0.5f, -0.0f, 1e-40f});
   return c;
 }
 
 std::string decode_error(const std::vector<uint8_t>& bytes) {
-  return error_of([&] { decode(bytes); });
+  return error_of([&] { decoded(bytes); });
 }
 
 void expect_says(const std::string& text, const std::string& part) {
@@ -54,7 +62,7 @@ void expect_says(const std::string& text, const std::string& part) {
 }
 
 TEST(Checkpoint, ComesBackWhole) {
-  const Checkpoint c = sample(), d = decode(encode(c));
+  const Checkpoint c = sample(), d = decoded(encoded(c));
   EXPECT_EQ(d.options.model, "lenet");
   EXPECT_EQ(d.options.lr, c.options.lr);
   EXPECT_EQ(d.image, c.image);
@@ -73,12 +81,12 @@ TEST(Checkpoint, ComesBackWhole) {
   ASSERT_EQ(d.tensors.size(), 3u);
   EXPECT_EQ(d.tensors[1].role, Checkpoint::Role::momentum);
   EXPECT_EQ(d.tensors[1].index, 3);
-  EXPECT_EQ(d.tensors[1].values, c.tensors[1].values);
-  EXPECT_EQ(encode(d), encode(c));
+  EXPECT_EQ(d.tensors[1].values(), c.tensors[1].values());
+  EXPECT_EQ(encoded(d), encoded(c));
 }
 
 TEST(Checkpoint, EveryChangedByteIsNoticed) {
-  const std::vector<uint8_t> good = encode(sample());
+  const std::vector<uint8_t> good = encoded(sample());
   for (size_t i = 0; i < good.size(); ++i) {
     std::vector<uint8_t> bad = good;
     bad[i] ^= 0x10;
@@ -87,7 +95,7 @@ TEST(Checkpoint, EveryChangedByteIsNoticed) {
 }
 
 TEST(Checkpoint, EveryCutIsNoticed) {
-  const std::vector<uint8_t> good = encode(sample());
+  const std::vector<uint8_t> good = encoded(sample());
   for (size_t n = 0; n < good.size(); ++n) {
     EXPECT_NE(decode_error({good.begin(), good.begin() + static_cast<ptrdiff_t>(n)}), "no error")
         << n;
@@ -96,10 +104,10 @@ TEST(Checkpoint, EveryCutIsNoticed) {
 
 TEST(Checkpoint, SaysWhatIsWrong) {
   expect_says(decode_error({}), "not a checkpoint of crossbow");
-  std::vector<uint8_t> newer = encode(sample());
+  std::vector<uint8_t> newer = encoded(sample());
   newer[8] = 9;
   expect_says(decode_error(newer), "format version 9");
-  std::vector<uint8_t> damaged = encode(sample());
+  std::vector<uint8_t> damaged = encoded(sample());
   damaged.back() ^= 1;
   expect_says(decode_error(damaged), "checksum");
 }
@@ -168,22 +176,29 @@ TEST_F(CheckpointFolder, SaysWhenThereIsNone) {
   damage("checkpoint.previous");
   expect_says(error_of([&] { load(); }), "cannot use");
   expect_says(error_of([&] { load_checkpoint("/dev/zero", [](std::string_view) {}); }),
-              "no checkpoint");
+              "it is a device");
 }
 
-/// A disk without room for the new checkpoint, by way of a limit on the size of files.
+TEST_F(CheckpointFolder, ADamagedOneNeverTakesThePlaceOfAGoodOne) {
+  save_checkpoint(folder_.path(), sample(1));
+  save_checkpoint(folder_.path(), sample(2));
+  damage("checkpoint");
+  EXPECT_EQ(load().position.epoch, 1);
+  save_checkpoint(folder_.path(), sample(3));
+  EXPECT_EQ(load().position.epoch, 3);
+  damage("checkpoint");
+  EXPECT_EQ(load().position.epoch, 1);
+}
+
 TEST_F(CheckpointFolder, AFullDiskLeavesTheOldOnes) {
   save_checkpoint(folder_.path(), sample(1));
   save_checkpoint(folder_.path(), sample(2));
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{100, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &small);
-  const std::string error = error_of([&] { save_checkpoint(folder_.path(), sample(3)); });
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
-
+  std::string error;
+  {
+    const testing::FullDisk full(100);
+    error = error_of([&] { save_checkpoint(folder_.path(), sample(3)); });
+  }
+  expect_says(error, (folder_.path() / "checkpoint").string());
   expect_says(error, "make room");
   EXPECT_EQ(load().position.epoch, 2);
   damage("checkpoint");

@@ -19,7 +19,7 @@ inline Checkpoint load(const std::string& run) {
 inline void expect_same_bits(const Checkpoint& a, const Checkpoint& b) {
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (size_t i = 0; i < a.tensors.size(); ++i) {
-    const auto &x = a.tensors[i].values, &y = b.tensors[i].values;
+    const auto x = a.tensors[i].values(), y = b.tensors[i].values();
     ASSERT_EQ(x.size(), y.size());
     EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << a.tensors[i].name;
   }
@@ -31,7 +31,8 @@ inline std::vector<float> values_of(const Checkpoint& checkpoint, Checkpoint::Ro
   std::vector<float> values;
   for (const auto& t : checkpoint.tensors) {
     if (t.role != role || t.index != index) continue;
-    values.insert(values.end(), t.values.begin(), t.values.end());
+    const std::vector<float> own = t.values();
+    values.insert(values.end(), own.begin(), own.end());
   }
   return values;
 }

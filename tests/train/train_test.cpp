@@ -119,7 +119,7 @@ TEST_F(Train, ALossThatIsNotFiniteLeavesTheLastGoodCheckpoint) {
   const Checkpoint kept = load_checkpoint(folder(), [](std::string_view) {});
   EXPECT_EQ(kept.position.epoch, 1);
   for (const auto& t : kept.tensors) {
-    for (const float v : t.values) ASSERT_LT(std::abs(v), 100) << t.name;
+    for (const float v : t.values()) ASSERT_LT(std::abs(v), 100) << t.name;
   }
 }
 

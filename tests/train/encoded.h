@@ -1,0 +1,26 @@
+// Checkpoints as bytes in memory.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "train/checkpoint.h"
+
+namespace crossbow::testing {
+
+inline std::vector<uint8_t> encoded(const Checkpoint& checkpoint) {
+  std::vector<uint8_t> file;
+  encode(checkpoint, [&](std::span<const uint8_t> bytes) {
+    file.insert(file.end(), bytes.begin(), bytes.end());
+  });
+  return file;
+}
+
+inline Checkpoint decoded(const std::vector<uint8_t>& file) {
+  return decode(
+      {static_cast<int64_t>(file.size()), [file](int64_t offset, std::span<uint8_t> bytes) {
+         std::copy_n(file.begin() + offset, bytes.size(), bytes.begin());
+       }});
+}
+
+}  // namespace crossbow::testing
