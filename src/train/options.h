@@ -9,8 +9,8 @@
 
 namespace crossbow {
 
-/// An unset optional is "auto": what the sync algorithm needs, else the model's recipe, or chosen by
-/// the program where the comment says so. A plain value.
+/// An unset optional is "auto": what the sync algorithm needs, else the model's recipe, or chosen
+/// by the program where the comment says so. A plain value.
 struct TrainOptions {
   // What to train, on what.
   std::string model = "lenet";      // a name that `crossbow models` lists, options after a colon

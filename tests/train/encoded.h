@@ -16,11 +16,14 @@ inline std::vector<uint8_t> encoded(const Checkpoint& checkpoint) {
   return file;
 }
 
+inline FileBytes file_of(const std::vector<uint8_t>& file) {
+  return {static_cast<int64_t>(file.size()), [file](int64_t offset, std::span<uint8_t> bytes) {
+            std::copy_n(file.begin() + offset, bytes.size(), bytes.begin());
+          }};
+}
+
 inline Checkpoint decoded(const std::vector<uint8_t>& file) {
-  return decode(
-      {static_cast<int64_t>(file.size()), [file](int64_t offset, std::span<uint8_t> bytes) {
-         std::copy_n(file.begin() + offset, bytes.size(), bytes.begin());
-       }});
+  return decode(file_of(file));
 }
 
 }  // namespace crossbow::testing
