@@ -175,7 +175,7 @@ TEST_F(Train, WeightsThatAreNotFiniteAreNeverSaved) {
     const Checkpoint kept = load_checkpoint(*o.out, [](std::string_view) {});
     EXPECT_EQ(kept.position.epoch, 1);
     for (const auto& t : kept.tensors) {
-      for (const float v : t.values) ASSERT_LT(std::abs(v), 100) << t.name;
+      for (const float v : t.values()) ASSERT_LT(std::abs(v), 100) << t.name;
     }
   }
 }
