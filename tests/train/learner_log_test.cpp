@@ -96,13 +96,13 @@ TEST_F(LearnerLogFile, AnyOtherDamagedLineIsRefused) {
   refused(line({1, 1, {1, 1}, false}), "it lies before the change above it");
   refused(line({1, -1, {1, 1}, false}), "is no place in a run");
   refused(line({-1, 1, {1, 1}, false}), "is no place in a run");
-  refused(line({1, 3, {0, 1}, false}), "out of range");
-  refused(line({1, 3, {1, 0}, false}), "out of range");
-  refused(line({1, 3, {1 << 20, 1}, false}), "out of range");
-  refused(line({1, 3, {1, 1 << 20}, false}), "out of range");
+  refused(line({1, 3, {0, 1}, false}), "is not in 1 to");
+  refused(line({1, 3, {1, 0}, false}), "is not in 1 to");
+  refused(line({1, 3, {1 << 20, 1}, false}), "is not in 1 to");
+  refused(line({1, 3, {1, 1 << 20}, false}), "is not in 1 to");
   refused(R"({"epoch":1,"batch":3,"learners":4294967297,"threads_per_learner":1,"settled":true})"
           "\n",
-          "out of range");
+          "is not in 1 to");
 }
 
 TEST_F(LearnerLogFile, NothingElseInItsPlaceKeepsARunWaiting) {
