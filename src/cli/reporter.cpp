@@ -9,6 +9,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
+#include <system_error>
 
 #include "cli/command.h"
 #include "core/error.h"
@@ -88,19 +89,23 @@ std::string solver_text(const TrainOptions& o) {
 }  // namespace
 
 Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out)), told_time_(now()) {
-  drawer_ = std::jthread([this](std::stop_token stop) {
-    std::mutex mutex;
-    std::condition_variable_any tick;
-    std::unique_lock lock(mutex);
-    while (!tick.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; })) {
-      if (stop.stop_requested()) return;
-      if (bar_) {
-        draw();
-      } else {
-        tell();
+  try {
+    drawer_ = std::jthread([this](std::stop_token stop) {
+      std::mutex mutex;
+      std::condition_variable_any tick;
+      std::unique_lock lock(mutex);
+      while (!tick.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; })) {
+        if (stop.stop_requested()) return;
+        if (bar_) {
+          draw();
+        } else {
+          tell();
+        }
       }
-    }
-  });
+    });
+  } catch (const std::system_error&) {
+    // The system allows no more threads: the lines of the epochs must do.
+  }
 }
 
 Reporter::~Reporter() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -60,14 +61,18 @@ void parallel_for(int64_t n, const OpenOptions& options, std::string_view what,
   const int64_t helpers = std::min(wanted, (n + loop.chunk - 1) / loop.chunk) - 1;
   {
     std::vector<std::jthread> threads;
-    for (int64_t t = 0; t < helpers; ++t) {
-      threads.emplace_back([&] {
-        while (loop.step()) {
-        }
-      });
-    }
-    // Whatever `progress` throws, the helpers have no more to do.
+    // Whatever is thrown, the helpers have no more to do.
     const EndLoop end{loop};
+    try {
+      for (int64_t t = 0; t < helpers; ++t) {
+        threads.emplace_back([&] {
+          while (loop.step()) {
+          }
+        });
+      }
+    } catch (const std::system_error&) {
+      // The system allows no more of them: it takes longer.
+    }
     while (loop.step()) {
       if (options.progress) options.progress(what, loop.done, n);
     }

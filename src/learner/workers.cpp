@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "core/threads.h"
+
 namespace crossbow {
 namespace {
 
@@ -23,13 +25,26 @@ Workers::Workers(const ThreadPlan& plan) {
   // With more OpenMP threads about than CPUs, libgomp puts those that wait to sleep at once, and a
   // team takes several times as long to meet: so the maker's own team, idle from now on, must end.
   omp_pause_resource_all(omp_pause_soft);
-  for (int w = 0; w < plan.all_workers(); ++w) {
-    const auto cpus = plan.cpus.empty() ? std::vector<int>() : plan.cpus[static_cast<size_t>(w)];
-    threads_.emplace_back([this, w, cpus, threads = plan.threads] { work(w, cpus, threads); });
+  expect_team(plan.threads);
+  expect_threads(plan.all_workers() * plan.threads);
+  try {
+    for (int w = 0; w < plan.all_workers(); ++w) {
+      const auto cpus = plan.cpus.empty() ? std::vector<int>() : plan.cpus[static_cast<size_t>(w)];
+      threads_.push_back(
+          start_thread([this, w, cpus, threads = plan.threads] { work(w, cpus, threads); }));
+    }
+  } catch (...) {
+    end();
+    throw;
   }
+  run([](int) {});  // until all teams are there
 }
 
 Workers::~Workers() {
+  end();
+}
+
+void Workers::end() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -63,7 +78,10 @@ void Workers::run(std::function<void(int)> job) {
 
 void Workers::work(int worker, const std::vector<int>& cpus, int threads) {
   stay_on(cpus);
-  omp_set_num_threads(threads);
+  set_team(threads);
+  // The team's threads start now, while they are known to be had.
+#pragma omp parallel
+  omp_get_thread_num();
   std::unique_lock lock(mutex_);
   for (int64_t round = 1;; ++round) {
     started_.wait(lock, [&] { return stop_ || round_ >= round; });

@@ -16,6 +16,7 @@ namespace crossbow {
 /// Used by one thread, which made it.
 class Workers {
  public:
+  /// Throws as expect_team does where the system or the environment forbids so many threads.
   explicit Workers(const ThreadPlan& plan);
   /// Waits for what is running.
   ~Workers();
@@ -33,6 +34,7 @@ class Workers {
 
  private:
   void work(int worker, const std::vector<int>& cpus, int threads);
+  void end();
 
   std::mutex mutex_;  // guards all below
   std::condition_variable started_, ended_;

@@ -1,13 +1,12 @@
 #include "train/benchmark.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <numeric>
 
 #include "core/rng.h"
+#include "core/threads.h"
 #include "learner/engine.h"
 #include "plan/tuner.h"
 #include "train/recipe.h"
@@ -186,7 +185,7 @@ class Bench {
  private:
   static CompiledModel compiled(const TrainOptions& options, const Arrangement& arrangement,
                                 const ModelSpec& spec) {
-    omp_set_num_threads(arrangement.threads);
+    expect_team(arrangement.threads);
     Tuner tuner;
     CompiledModel model(build_model(options.model, spec),
                         compile_options(options, arrangement, &tuner));

@@ -1,11 +1,10 @@
 #include "train/trained_model.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/threads.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/config.h"
@@ -96,7 +95,7 @@ data::Info TrainedModel::info() const {
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
   const Arrangement arrangement = candidates(options_).front();
-  omp_set_num_threads(arrangement.threads);
+  expect_team(arrangement.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
   const ModelSpec spec{checkpoint_.image, checkpoint_.classes, options_.batch, {}};
