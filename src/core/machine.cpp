@@ -2,25 +2,45 @@
 
 #include <hwloc.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
+
+#include "core/control_group.h"
+#include "core/error.h"
+#include "core/text.h"
 
 namespace crossbow {
 namespace {
 
 /// Whole CPUs of the control group's quota; a large number if there is none.
 int quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double microseconds = 0, period = 0;
-  if (!(file >> microseconds >> period) || period <= 0) return INT_MAX;
-  return std::max(1, static_cast<int>(std::ceil(microseconds / period)));
+  const double cpus = std::ceil(group_limits().cpus);
+  return cpus < INT_MAX ? std::max(1, static_cast<int>(cpus)) : INT_MAX;
+}
+
+/// In MiB.
+double limit_of(int resource) {
+  rlimit limit{};
+  const bool limited = getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? mebibytes(static_cast<double>(limit.rlim_cur))
+                 : std::numeric_limits<double>::infinity();
+}
+
+/// Of the machine and of the control groups, whose limits are on what is resident, in MiB.
+double resident_limit() {
+  const double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return std::min(mebibytes(machine), group_limits().memory_mb);
 }
 
 struct DestroyTopology {
@@ -74,13 +94,32 @@ int physical_cores() {
 }
 
 double memory_mb() {
-  constexpr double kMiB = 1024 * 1024;
-  const double machine =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  double limit = machine;
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  if (!(file >> limit)) limit = machine;  // "max"
-  return std::min(machine, limit) / kMiB;
+  return std::min({resident_limit(), limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)});
+}
+
+double free_memory_mb() {
+  // Of the address space, resident, shared, code, 0, data; in pages.
+  std::array<double, 6> pages{};
+  std::ifstream file("/proc/self/statm");
+  for (double& n : pages) file >> n;
+  const auto mib = [&](size_t i) {
+    return mebibytes(pages[i] * static_cast<double>(sysconf(_SC_PAGE_SIZE)));
+  };
+  return std::min(
+      {resident_limit() - mib(1), limit_of(RLIMIT_AS) - mib(0), limit_of(RLIMIT_DATA) - mib(5)});
+}
+
+void expect_memory(double mib) {
+  const auto bytes = static_cast<size_t>(mib * (1 << 20));
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    fail(
+        "out of memory: {:.0f} MiB more cannot be had; choose fewer --learners or a smaller "
+        "--batch, or raise the limit that ulimit -v shows",
+        mib);
+  }
+  munmap(memory, bytes);
 }
 
 double peak_memory_mb() {

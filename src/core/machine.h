@@ -13,8 +13,15 @@ const std::vector<int>& core_cpus();
 /// container's CPU quota is smaller.
 int physical_cores();
 
-/// Memory of the machine, or of the process's control group where that is less, in MiB.
+/// Memory that the process may use, in MiB: the machine's, or less where its control groups,
+/// `ulimit -v` or `ulimit -d` say so.
 double memory_mb();
+/// What of that it has not taken yet, in MiB.
+double free_memory_mb();
+
+/// Throws Error unless that much more memory can be had now: for what would crash where it gets
+/// none.
+void expect_memory(double mib);
 
 /// Largest resident memory of the process so far, in MiB.
 double peak_memory_mb();
