@@ -90,8 +90,8 @@ Call convert(const Desc& from, void* from_data, const Desc& to, void* to_data) {
   const auto desc = onednn::reorder(from, to);
   if (desc.scratchpad_desc().get_size() > 0)
     fail("oneDNN converts grouped weights with scratch only");
-  return onednn::bind(dnnl::reorder(desc),
-                      {{DNNL_ARG_FROM, from, from_data}, {DNNL_ARG_TO, to, to_data}});
+  return onednn::bind<dnnl::reorder>(
+      desc, {{DNNL_ARG_FROM, from, from_data}, {DNNL_ARG_TO, to, to_data}});
 }
 
 bool is_fallback(const std::string& implementation) {
@@ -156,7 +156,7 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
           {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
            static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
       if (with_bias) arguments.push_back({DNNL_ARG_BIAS, bias_desc, o.inputs[2]});
-      Call run = onednn::bind(dnnl::convolution_forward(desc), arguments);
+      Call run = onednn::bind<dnnl::convolution_forward>(desc, arguments);
       if (!door.grouped) return run;
       return in_turn(convert(door.plain(g.dtype, g), o.inputs[1], door.inner, weights), run);
     };
@@ -179,12 +179,12 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
     kernel.implementation = onednn::implementation(desc);
     kernel.bind = [desc, door, g](Operands o) {
       void* weights = door.address(o.inputs[1], o.scratch);
-      Call run = onednn::bind(dnnl::convolution_backward_data(desc),
-                              {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
-                               {DNNL_ARG_WEIGHTS, desc.weights_desc(), weights},
-                               {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
-                               {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
-                                static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}});
+      Call run = onednn::bind<dnnl::convolution_backward_data>(
+          desc, {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
+                 {DNNL_ARG_WEIGHTS, desc.weights_desc(), weights},
+                 {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
+                 {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
+                  static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}});
       if (!door.grouped) return run;
       return in_turn(convert(door.plain(g.dtype, g), o.inputs[1], door.inner, weights), run);
     };
@@ -224,7 +224,7 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
           {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
            static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
       if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_desc, o.outputs[1]});
-      Call run = onednn::bind(dnnl::convolution_backward_weights(desc), arguments);
+      Call run = onednn::bind<dnnl::convolution_backward_weights>(desc, arguments);
       if (!door.grouped) return run;
       return in_turn(run, convert(door.inner, weights, door.plain(DType::f32, g), o.outputs[0]));
     };

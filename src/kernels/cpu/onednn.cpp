@@ -5,6 +5,7 @@
 #endif
 
 #include "core/error.h"
+#include "core/machine.h"
 
 namespace crossbow::onednn {
 
@@ -37,6 +38,7 @@ dnnl::engine engine() {
 }
 
 dnnl::primitive_attr attributes() {
+  expect_memory_for_code();  // descriptors, too, are made without a look at what there is
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
@@ -111,6 +113,11 @@ Layout layout_of(const Desc& desc) {
     layout.blocks.push_back({static_cast<int>(dims[i]), blocks[i]});
   }
   return layout;
+}
+
+void expect_memory_for_code() {
+  constexpr double kMiB = 16;  // many times what a primitive was seen to take
+  expect_memory(kMiB);
 }
 
 Call bind(const dnnl::primitive& primitive, const std::vector<Argument>& arguments) {

@@ -30,6 +30,14 @@ struct Argument {
 /// The primitive over fixed addresses, with argument list and stream made in advance, for
 /// `dnnl_primitive_execute` would otherwise build them at each call.
 Call bind(const dnnl::primitive& primitive, const std::vector<Argument>& arguments);
+/// Throws Error where memory is so short that the library, which does not look whether it got the
+/// memory for a primitive's code, might crash.
+void expect_memory_for_code();
+template <typename Primitive>
+Call bind(const typename Primitive::primitive_desc& desc, const std::vector<Argument>& arguments) {
+  expect_memory_for_code();
+  return onednn::bind(Primitive(desc), arguments);
+}
 
 /// The name of the implementation behind a primitive descriptor, e.g. "jit:avx512_core".
 template <typename PrimitiveDesc>
@@ -62,7 +70,7 @@ PreparedKernel run_by(const typename Primitive::primitive_desc& desc, std::vecto
     for (const Wire& w : wires) {
       arguments.push_back({w.id, w.desc, (w.is_output ? o.outputs : o.inputs)[w.index]});
     }
-    return onednn::bind(Primitive(desc), arguments);
+    return onednn::bind<Primitive>(desc, arguments);
   };
   return kernel;
 }
