@@ -116,6 +116,7 @@ void print_memory(const Memory& m, const TrainOptions& o) {
              l.workers, l.arena);
   fmt::print("  central model    {:10.2f}   and what is evaluated\n",
              l.devices * l.central + l.evaluated);
+  fmt::print("  bound programs   {:10.2f}\n", l.bound);
   fmt::print("  in all           {:10.2f}\n", l.total_mb());
 }
 

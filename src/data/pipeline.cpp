@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "core/threads.h"
 
 namespace crossbow::data {
 namespace {
@@ -31,6 +32,21 @@ void lower_priority_of_this_thread() {
 
 int default_threads(const Split& split) {
   return split.in_memory() ? 1 : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+size_t image_bytes(const Shape& image, int64_t batch) {
+  return round_to_page(static_cast<size_t>(batch * image.elements()) * sizeof(float));
+}
+
+size_t label_bytes(int64_t batch) {
+  return round_to_page(static_cast<size_t>(batch) * sizeof(int32_t));
+}
+
+int64_t depth_of(const PipelineOptions& options) {
+  if (options.depth > 0) return options.depth;
+  // Little batches need more of them ahead, so that a thread is woken for many at a time.
+  const int64_t chosen = std::clamp<int64_t>(128 / options.batch, 4, 64);
+  return std::max<int64_t>(chosen, options.least_depth);
 }
 
 std::vector<std::array<float, 256>> normalisation_table(int64_t channels, const Normalisation& n) {
@@ -62,16 +78,22 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
   if (split_->size() > std::numeric_limits<uint32_t>::max()) {
     fail("{} holds more images than can be put in order", dataset.info.name);
   }
-  // Little batches need more of them ahead, so that a thread is woken for many at a time.
-  const int64_t chosen = std::clamp<int64_t>(128 / options.batch, 4, 64);
-  allocate_slots(options.depth > 0 ? options.depth
-                                   : std::max<int64_t>(chosen, options.least_depth));
+  grow(depth_of(options));
   order_.resize(static_cast<size_t>(split_->size()));
   const int threads = options.threads > 0 ? options.threads : default_threads(*split_);
-  for (int t = 0; t < threads; ++t) threads_.emplace_back([this] { work(); });
+  try {
+    for (int t = 0; t < threads; ++t) threads_.push_back(start_thread([this] { work(); }));
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
 Pipeline::~Pipeline() {
+  end();
+}
+
+void Pipeline::end() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -80,22 +102,33 @@ Pipeline::~Pipeline() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Pipeline::allocate_slots(int64_t depth) {
-  const auto batch = static_cast<size_t>(options_.batch);
-  const size_t images = round_to_page(batch * image_.elements() * sizeof(float));
-  const size_t labels = round_to_page(batch * sizeof(int32_t));
-  const size_t count = static_cast<size_t>(depth);
-  memory_.reset(
-      static_cast<std::byte*>(::operator new(count*(images + labels), std::align_val_t(kPage))));
-  slots_.resize(count);
-  std::byte* p = memory_.get();
-  for (Slot& slot : slots_) {
-    slot.images = reinterpret_cast<float*>(p);
-    slot.labels = reinterpret_cast<int32_t*>(p + images);
+void Pipeline::grow(int64_t depth) {
+  const size_t images = image_bytes(image_, options_.batch), labels = label_bytes(options_.batch);
+  const std::lock_guard lock(mutex_);
+  while (static_cast<int64_t>(slots_.size()) < depth) {
+    Slot slot;
+    slot.memory.reset(
+        static_cast<std::byte*>(::operator new(images + labels, std::align_val_t(kPage))));
+    slot.images = reinterpret_cast<float*>(slot.memory.get());
+    slot.labels = reinterpret_cast<int32_t*>(slot.memory.get() + images);
     slot.batch.images = slot.images;
     slot.batch.labels = slot.labels;
-    p += images + labels;
+    slots_.push_back(std::move(slot));
+    ++free_;
   }
+  can_fill_.notify_all();
+}
+
+int64_t Pipeline::buffer_bytes() const {
+  PipelineOptions now = options_;
+  const std::lock_guard lock(mutex_);
+  now.depth = static_cast<int>(slots_.size());
+  return buffer_bytes(image_, now);
+}
+
+int64_t Pipeline::buffer_bytes(const Shape& image, const PipelineOptions& options) {
+  return depth_of(options) *
+         static_cast<int64_t>(image_bytes(image, options.batch) + label_bytes(options.batch));
 }
 
 void Pipeline::start(int64_t epoch, int64_t first_batch) {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -40,10 +41,10 @@ struct PipelineOptions {
 
 /// Serves each epoch's batches in the order of their indices. Every sample comes once an epoch, and
 /// what a batch holds depends on the options, the epoch and its index only, not on the number of
-/// threads or the time of arrival. After construction nothing is allocated.
+/// threads or the time of arrival. Once made it allocates nothing but in `grow`.
 ///
 /// Threads: any number of learners may acquire and release at a time, each index once an epoch, in
-/// about ascending order; `start` and the destructor belong to one thread, while no batch is held.
+/// about ascending order; `start`, `grow` and the destructor to one thread, while no batch is held.
 class Pipeline : public BatchSource {
  public:
   Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
@@ -63,26 +64,33 @@ class Pipeline : public BatchSource {
   void release(const Batch& batch) override;
   void cancel() override;
 
+  /// From now on there are at least so many buffers.
+  void grow(int64_t depth);
+  /// Bytes of the buffers that there are, and of those that such options ask for.
+  int64_t buffer_bytes() const;
+  static int64_t buffer_bytes(const Shape& image, const PipelineOptions& options);
+
   /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,
   /// summed over them.
   double take_waited_seconds();
 
  private:
   enum class State { free, filling, ready, held };
+  struct FreeBuffer {
+    void operator()(std::byte* p) const;
+  };
   struct Slot {
     Batch batch;
     State state = State::free;
     float* images = nullptr;
     int32_t* labels = nullptr;
     std::exception_ptr error;
-  };
-  struct FreeBuffer {
-    void operator()(std::byte* p) const;
+    std::unique_ptr<std::byte, FreeBuffer> memory;
   };
 
-  void allocate_slots(int64_t depth);
   void shuffle();
   void work();
+  void end();
   bool may_fill() const;
   void fill(Slot& slot, uint8_t* scratch);
   void write_image(const uint8_t* pixels, int64_t sample, float* out) const;
@@ -93,11 +101,10 @@ class Pipeline : public BatchSource {
   const PipelineOptions options_;
   const int64_t batches_;
   std::vector<std::array<float, 256>> normalised_;  // by channel and pixel value
-  std::unique_ptr<std::byte, FreeBuffer> memory_;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable can_fill_, made_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;       // each stays where it is
   std::vector<uint32_t> order_;  // read without the lock while some slot is filling
   int64_t epoch_ = 0;
   int64_t next_ = 0, end_ = 0;  // batches yet to fill

@@ -19,6 +19,13 @@ LearnerPlan plan_of(const EngineOptions& options, const Central* central) {
   return plan;
 }
 
+/// For what is evaluated and saved, which has no momentum.
+Replica model_in(const ParameterLayout& layout) {
+  Replica replica(layout, /*with_gradients=*/false);
+  replica.momentum = {};
+  return replica;
+}
+
 void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (to && from) std::memcpy(to, from, bytes);
 }
@@ -32,7 +39,7 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
       math_(vector_math(model.options().device, layout_->dtype)),
       sync_(std::move(sync)),
       scheduler_(options.threads.devices, options.learners, options.threads.workers),
-      snapshot_(*layout_, /*with_gradients=*/false),
+      snapshot_(model_in(*layout_)),
       workers_(options.threads) {
   const int devices = options.threads.devices;
   if (sync_ && devices > 1) {

@@ -10,6 +10,16 @@ Scheduler::Scheduler(int devices, int learners, int workers)
       workers_(workers),
       states_(std::make_unique<State[]>(static_cast<size_t>(devices * learners))) {}
 
+bool Scheduler::may_run(int worker, int learner) const {
+  if (worker / workers_ != learner / learners_) return false;
+  const int w = worker % workers_, j = learner % learners_;
+  if (learners_ == workers_) return w == j;
+  // Worker w has the share [w, w + 1) of the workers' time, and learner j that of [j, j + 1) · W/k.
+  const int first = j * workers_ / learners_, last = ((j + 1) * workers_ - 1) / learners_;
+  const int behind_first = (w - first + 1 + workers_) % workers_;
+  return behind_first <= last - first + 2;
+}
+
 void Scheduler::start(int64_t iterations, std::function<bool()> stop) {
   iterations_ = iterations;
   stop_ = std::move(stop);
@@ -39,7 +49,7 @@ int Scheduler::pick(int worker) const {
   for (int n = 0; n < learners_; ++n) {
     // Workers start apart, so that they seldom want the same one.
     const int j = first + (worker % workers_ + n) % learners_;
-    if (!may_run(worker, j) || states_[j].busy.load(std::memory_order_acquire)) continue;
+    if (states_[j].busy.load(std::memory_order_acquire) || !may_run(worker, j)) continue;
     const int64_t done = this->done(j);
     if (best < 0 || done < least) {
       best = j;

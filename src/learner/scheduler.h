@@ -17,7 +17,8 @@ namespace crossbow {
 ///
 /// Claims take the device's free learner that is furthest behind. So its workers never all wait for
 /// one that nobody runs: whoever last finished a step of one that is furthest behind runs such a
-/// one next, and that one's step waits for none of a later iteration.
+/// one next, and that one's step waits for none of a later iteration. (Whoever last ran a learner
+/// may run it again.)
 class Scheduler {
  public:
   struct Task {
@@ -28,10 +29,11 @@ class Scheduler {
   /// Of each device; learners and workers of a device are numbered in a row.
   Scheduler(int devices, int learners, int workers);
 
-  /// Workers run their device's learners; where there are as many of both, each one of its own.
-  bool may_run(int worker, int learner) const {
-    return learners_ == workers_ ? worker == learner : worker / workers_ == learner / learners_;
-  }
+  /// Each learner has the worker, or two, that would run it if all learners of the device were
+  /// shared out evenly; where there are more learners than workers, their neighbours run it too, so
+  /// that no worker is idle long. A learner is bound to the arenas of few workers then, however
+  /// many there are.
+  bool may_run(int worker, int learner) const;
 
   /// Begins a segment of that many iterations, counted from 0. `stop` is asked before each
   /// iteration that no learner has begun yet; once it says yes none is begun any more.

@@ -12,17 +12,17 @@ int64_t last_rows(int64_t samples, int64_t rows) {
   return samples % rows == 0 ? rows : samples % rows;
 }
 
-data::PipelineOptions in_order(int64_t rows, int workers) {
-  data::PipelineOptions options;
-  options.batch = rows;
-  options.least_depth = 2 * workers;
-  return options;
-}
-
 }  // namespace
 
 int64_t evaluation_rows(int64_t training_rows) {
   return std::max<int64_t>(training_rows, 64);
+}
+
+data::PipelineOptions Evaluator::pipeline_options(int64_t rows, int workers) {
+  data::PipelineOptions options;
+  options.batch = rows;
+  options.least_depth = 2 * workers;
+  return options;
 }
 
 void Evaluator::compile(CompiledModel& model, int64_t samples, int64_t rows) {
@@ -35,7 +35,7 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
     : samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
-      pipeline_(dataset, dataset.test, in_order(rows, workers.count())) {
+      pipeline_(dataset, dataset.test, pipeline_options(rows, workers.count())) {
   for (const Buffer& arena : arenas) {
     bound_.push_back({Execution(model.evaluation(rows), replica, arena),
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, arena)});

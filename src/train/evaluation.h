@@ -27,6 +27,8 @@ class Evaluator {
   /// Compiles what a split of `samples` needs; to be called before the arena is made.
   static void compile(CompiledModel& model, int64_t samples, int64_t rows);
 
+  static data::PipelineOptions pipeline_options(int64_t rows, int workers);
+
   /// The workers' OpenMP width is that of the model's programs; `arenas` are theirs.
   Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
             std::span<const Buffer> arenas, const data::Dataset& dataset, int64_t rows);

@@ -59,6 +59,16 @@ data::PipelineOptions augmented(const TrainOptions& options) {
   return p;
 }
 
+data::PipelineOptions training_pipeline(const TrainOptions& options,
+                                        const Arrangement& arrangement) {
+  data::PipelineOptions p = augmented(options);
+  p.batch = options.batch;
+  // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
+  // its buffer. With a longer period the buffers are the limit.
+  p.least_depth = 4 * device_list(options.device).count * arrangement.learners;
+  return p;
+}
+
 ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement) {
   return plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
 }

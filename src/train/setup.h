@@ -31,6 +31,10 @@ std::vector<Arrangement> candidates(const TrainOptions& options, int64_t most = 
 /// Training images in another order each epoch, with the options' augmentation.
 data::PipelineOptions augmented(const TrainOptions& options);
 
+/// What those learners train on, with as many batches ahead as they need.
+data::PipelineOptions training_pipeline(const TrainOptions& options,
+                                        const Arrangement& arrangement);
+
 /// Workers for one of these, on the options' devices.
 ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement);
 

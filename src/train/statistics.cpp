@@ -20,7 +20,7 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
       math_(vector_math(model.options().device, model.parameters()->dtype)),
       elements_(model.parameters()->state_elements),
       pipeline_(dataset, dataset.train, pipeline),
-      batches_(std::min((images - 1) / pipeline.batch + 1, pipeline_.samples() / pipeline.batch)),
+      batches_(batches(pipeline_.samples(), pipeline.batch, images)),
       mean_(replica.states.size()) {
   const auto program = model.statistics(pipeline.batch);
   for (const Buffer& arena : arenas) {

@@ -3,6 +3,8 @@
 // Generalization", UAI 2018).
 #pragma once
 
+#include <algorithm>
+
 #include "data/pipeline.h"
 #include "learner/workers.h"
 #include "plan/compiled_model.h"
@@ -14,6 +16,10 @@ class Statistics {
  public:
   /// Images in a batch, of a split of so many.
   static int64_t rows(int64_t samples, int64_t training_rows);
+  /// Batches of so many rows for `images`, of a split of `samples`.
+  static int64_t batches(int64_t samples, int64_t rows, int64_t images) {
+    return std::min((images - 1) / rows + 1, samples / rows);
+  }
 
   /// `model` must have been asked for its statistics program of `pipeline.batch` rows. `images` are
   /// rounded up to whole batches, as far as the split has them.

@@ -1,10 +1,11 @@
 #include "train/team.h"
 
-#include <omp.h>
+#include <malloc.h>
 
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "core/threads.h"
 
 namespace crossbow {
 namespace {
@@ -55,7 +56,7 @@ void compile_training(CompiledModel& model, const TrainOptions& options,
 CompiledModel compile(const Graph& forward, const TrainOptions& options,
                       const Arrangement& arrangement, const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
-  omp_set_num_threads(arrangement.threads);
+  expect_team(arrangement.threads);
   CompiledModel model(forward, compile_options(options, arrangement, &tuner));
   compile_training(model, options, dataset);
   Evaluator::compile(model, dataset.test->size(),
@@ -76,34 +77,71 @@ std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const TrainOptio
       statistics_pipeline(options, dataset, engine.workers().count()), images);
 }
 
-const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOptions& options) {
-  if (memory.total_mb() > memory_mb()) {
+/// While a team is filled there is also a replica that it starts from.
+double needed_mb(const LearnerMemory& memory) {
+  return memory.total_mb() + 2 * memory.evaluated;
+}
+
+/// `batches` has some of its buffers already.
+const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOptions& options,
+                                     const data::Pipeline& batches) {
+  malloc_trim(0);  // what another team had is not taken any more
+  const double needed = needed_mb(memory) - mebibytes(static_cast<double>(batches.buffer_bytes()));
+  const double left = free_memory_mb();
+  if (needed > left) {
     fail_usage(
-        "--learners {}: with a batch of {} they need {:.0f} MiB, and this machine has {:.0f}; "
-        "choose fewer, a smaller --batch, or more --splits",
-        memory.learners / memory.devices, options.batch, memory.total_mb(), memory_mb());
+        "--learners {}: with a batch of {} they need {:.0f} MiB, and this machine has {:.0f} left, "
+        "limits on this process counted; choose fewer, a smaller --batch, or more --splits",
+        memory.learners / memory.devices, options.batch, needed, left);
   }
   return memory;
 }
 
-LearnerMemory memory_for(const CompiledModel& model, const TrainOptions& options,
-                         const Arrangement& arrangement, const BatchShape& batch) {
-  return memory_of(model, sync_of(options, arrangement).get(),
-                   engine_options(options, arrangement, batch));
+LearnerMemory memory_for(CompiledModel& model, const TrainOptions& options,
+                         const Arrangement& arrangement, const data::Dataset& dataset) {
+  const BatchShape batch = batch_shape(options, dataset);
+  LearnerMemory m = memory_of(model, sync_of(options, arrangement).get(),
+                              engine_options(options, arrangement, batch));
+  const auto add_pipeline = [&](const data::PipelineOptions& p) {
+    const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, p);
+    m.batches += mebibytes(static_cast<double>(bytes));
+  };
+  const auto add_programs = [&](const Program& program) {
+    m.bound += m.workers * execution_mb(program);
+  };
+  add_pipeline(training_pipeline(options, arrangement));
+  const int64_t rows = evaluation_rows(batch.part_rows());
+  add_pipeline(Evaluator::pipeline_options(rows, m.workers));
+  add_programs(*model.evaluation(rows));
+  add_programs(*model.evaluation(rows));  // of the last batch, about
+  if (const int64_t images = images_measured(model, options, arrangement); images > 0) {
+    const data::PipelineOptions p = statistics_pipeline(options, dataset, m.workers);
+    add_pipeline(p);
+    add_programs(*model.statistics(p.batch));
+    const int64_t batches = Statistics::batches(dataset.train->size(), p.batch, images);
+    const auto states = static_cast<double>(model.parameters()->state_elements *
+                                            static_cast<int64_t>(sizeof(float)));
+    m.evaluated += mebibytes(static_cast<double>(m.workers + batches + 1) * states);
+  }
+  return m;
 }
 
 }  // namespace
 
 Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
-           const data::Dataset& dataset, Tuner& tuner)
+           const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner)
     : model(compile(forward, options, arrangement, dataset, tuner)),
-      memory(refuse_too_much(memory_for(model, options, arrangement, batch_shape(options, dataset)),
-                             options)),
+      memory(refuse_too_much(memory_for(model, options, arrangement, dataset), options, batches)),
       engine(model, sync_of(options, arrangement),
              engine_options(options, arrangement, batch_shape(options, dataset))),
       evaluator(model, engine.model(), engine.workers(), engine.arenas(), dataset,
                 evaluation_rows(engine.batch().part_rows())),
-      statistics(statistics_of(model, options, arrangement, engine, dataset)) {}
+      statistics(statistics_of(model, options, arrangement, engine, dataset)) {
+  batches.grow(training_pipeline(options, arrangement).least_depth);
+  // For what grows by itself, like the stack, which ends the process where it cannot.
+  constexpr double kMargin = 16;
+  expect_memory(kMargin);
+}
 
 const Replica& Team::model_at(int64_t step) {
   Replica& replica = engine.snapshot();
@@ -111,9 +149,11 @@ const Replica& Team::model_at(int64_t step) {
   return replica;
 }
 
-int Team::affordable(const TrainOptions& options, int most) const {
+int Team::affordable(const TrainOptions& options, const data::Dataset& dataset, int most) {
+  const double left = free_memory_mb() + memory.total_mb();
   const auto fits = [&](int learners) {
-    return memory_for(model, options, {learners, 1}, engine.batch()).total_mb() <= memory_mb();
+    const LearnerMemory m = memory_for(model, options, {learners, 1}, dataset);
+    return needed_mb(m) + m.saved <= left;
   };
   while (most > 1 && !fits(most)) --most;
   return most;

@@ -11,16 +11,17 @@ namespace crossbow {
 
 /// Compiled for an arrangement of learners, with their memory and their threads. One thread.
 struct Team {
-  /// `forward` is of whole batches. Throws UsageError if it would need more memory than there is.
+  /// `forward` is of whole batches; `batches`, on which the learners will train, is made as deep as
+  /// they need. Throws UsageError if all that needs more memory than is left.
   Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
-       const data::Dataset& dataset, Tuner& tuner);
+       const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner);
 
   /// What is evaluated and saved after so many iterations, until the next call.
   const Replica& model_at(int64_t step);
 
-  /// How many learners the machine's memory would hold, at most `most`, as far as can be told from
-  /// the programs of this team.
-  int affordable(const TrainOptions& options, int most) const;
+  /// How many learners the machine's memory would hold in this team's place, at most `most`, with
+  /// the copy of the state that takes them there, as far as can be told from this team's programs.
+  int affordable(const TrainOptions& options, const data::Dataset& dataset, int most);
 
   CompiledModel model;
   const LearnerMemory memory;

@@ -16,12 +16,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-int64_t most_learners(const TrainOptions& options, const Checkpoint* from) {
-  const int most =
-      std::max(candidates(options).back().learners, from ? from->position.arrangement.learners : 1);
-  return device_list(options.device).count * most;
-}
-
 /// An algorithm that would never exchange leaves the model as it was.
 void expect_an_exchange(const TrainOptions& options, int64_t batches, int learners) {
   const auto sync = sync_of(options, learners);
@@ -68,15 +62,6 @@ Graph forward_graph(const GraphFunction& graph, const TrainOptions& options,
   return graph({dataset.info.image, dataset.info.classes, options.batch, {}});
 }
 
-data::PipelineOptions pipeline_options(const TrainOptions& options, const Checkpoint* from) {
-  data::PipelineOptions p = augmented(options);
-  p.batch = options.batch;
-  // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
-  // its buffer. With a longer period the buffers are the limit.
-  p.least_depth = 4 * most_learners(options, from);
-  return p;
-}
-
 }  // namespace
 
 Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
@@ -86,7 +71,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       start_(Clock::now()),
       dataset_(open(options, from, observer)),
       graph_(forward_graph(graph, options, *dataset_)),
-      pipeline_(*dataset_, dataset_->train, pipeline_options(options, from)),
+      pipeline_(*dataset_, dataset_->train, training_pipeline(options, {})),
       schedule_(Schedule::of(options, dataset_->train->size())),
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
@@ -105,7 +90,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
     position_.settled = search_.settled();
   }
   arrange(position_.arrangement, from);
-  search_.limit(team_->affordable(options, most_learners()));
+  search_.limit(team_->affordable(options, *dataset_, most_learners()));
   observer.started(options, samples());
   observer.note(promise(options, search_.choice()));
   for (const std::string& note : schedule_notes(options)) observer.note(note);
@@ -120,7 +105,7 @@ int Trainer::most_learners() const {
 
 void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
   team_.reset();
-  team_ = std::make_unique<Team>(graph_, options_, arrangement, *dataset_, tuner_);
+  team_ = std::make_unique<Team>(graph_, options_, arrangement, *dataset_, pipeline_, tuner_);
   position_.arrangement = arrangement;
   Engine& engine = team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);

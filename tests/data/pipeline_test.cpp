@@ -90,6 +90,29 @@ PipelineOptions with_threads(PipelineOptions options, int threads, int depth = 0
   return options;
 }
 
+/// Between two segments of an epoch, when some batches are made already.
+TEST(Pipeline, GrowsInTheMiddleOfAnEpoch) {
+  const PipelineOptions options = with_threads(kRandom, 2, 3);
+  Pipeline plain = make_pipeline(counting_set(50), options);
+  Pipeline grows = make_pipeline(counting_set(50), options);
+  EXPECT_EQ(grows.buffer_bytes(), Pipeline::buffer_bytes({2, kSide, kSide}, options));
+  const int64_t of_one = grows.buffer_bytes() / 3;
+  grows.start(0);
+  Served served = take(grows, 0, 4);
+  grows.grow(10);
+  EXPECT_EQ(grows.buffer_bytes(), 10 * of_one);
+  std::vector<const Batch*> held;
+  for (int64_t i = 4; i < 13; ++i) held.push_back(&grows.acquire(i));
+  for (const Batch* batch : held) {
+    served.rows.push_back(batch->rows);
+    served.labels.insert(served.labels.end(), batch->labels, batch->labels + batch->rows);
+    served.images.insert(served.images.end(), batch->images,
+                         batch->images + batch->rows * 2 * kSide * kSide);
+    grows.release(*batch);
+  }
+  EXPECT_EQ(served, epoch(plain, 0));
+}
+
 TEST(Pipeline, ServesEverySampleAndAPartialLastBatch) {
   Pipeline pipeline = make_pipeline(counting_set(11), {.batch = 4});
   EXPECT_EQ(pipeline.batches(), 3);
