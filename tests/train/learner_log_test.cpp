@@ -94,8 +94,8 @@ TEST_F(LearnerLogFile, AnyOtherDamagedLineIsRefused) {
   refused("rubbish\n", "it is no change of learners");
   refused("\n", "it is no change of learners");
   refused(line({1, 1, {1, 1}, false}), "it lies before the change above it");
-  refused(line({1, -1, {1, 1}, false}), "is no place in a run");
-  refused(line({-1, 1, {1, 1}, false}), "is no place in a run");
+  refused(line({1, -1, {1, 1}, false}), "is not in 0 to");
+  refused(line({-1, 1, {1, 1}, false}), "is not in 0 to");
   refused(line({1, 3, {0, 1}, false}), "is not in 1 to");
   refused(line({1, 3, {1, 0}, false}), "is not in 1 to");
   refused(line({1, 3, {1 << 20, 1}, false}), "is not in 1 to");
