@@ -36,15 +36,19 @@ install_packages() {
     die "apt-get could not install ${missing[*]}: its message above says why"
 }
 
-# build PRESET [ARGUMENT...]: configures if the presets changed since, then compiles what changed;
-# the arguments go to `cmake --build`.
+# configure PRESET: unless it was since the presets changed.
+configure() {
+  [ ! "build/$1/build.ninja" -nt CMakePresets.json ] || return 0
+  say "Configuring the preset $1"
+  cmake --preset "$1" >/dev/null || die "CMake could not configure the preset $1: its message above says why"
+}
+
+# build PRESET [ARGUMENT...]: configures, then compiles what changed; the arguments go to
+# `cmake --build`.
 build() {
   local preset=$1
   shift
-  if [ ! "build/$preset/build.ninja" -nt CMakePresets.json ]; then
-    say "Configuring the preset $preset"
-    cmake --preset "$preset" >/dev/null || die "CMake could not configure the preset $preset: its message above says why"
-  fi
+  configure "$preset"
   say "Building in build/$preset"
   cmake --build --preset "$preset" "$@" || die "the build of the preset $preset failed: the compiler's message above says why"
 }

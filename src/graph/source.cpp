@@ -20,7 +20,7 @@ template <typename Base>
 Tensor append_source(Graph& graph, const Op& op, TensorType type, Base base, std::string name) {
   auto attributes = std::make_shared<Typed<Base>>();
   static_cast<Base&>(*attributes) = std::move(base);
-  attributes->type = std::move(type);
+  attributes->type = type;
   return graph.append(op, {}, std::move(attributes), std::move(name));
 }
 

@@ -13,7 +13,7 @@ namespace crossbow {
 
 /// What a model is built for.
 struct ModelSpec {
-  Shape image;          // of one sample: CHW, or [features]
+  Shape image;  // of one sample: CHW, or [features]
   int64_t classes = 10;
   int64_t batch = 16;
   /// "resnet-32" needs none; "mlp:layers=8,width=512,activation=sigmoid" sets options.
@@ -31,7 +31,7 @@ struct Recipe {
   double warmup = 0;  // epochs
   double momentum = 0.9;
   double weight_decay = 0;
-  int pad = 0;          // zeros around the image for random crops
+  int pad = 0;  // zeros around the image for random crops
   bool mirror = false;
 };
 

@@ -17,8 +17,8 @@ Tensor conv2d(Tensor x, Tensor weights, Tensor bias, const Conv2dAttributes& att
 // The gradient's ops: conv2d_grad_input(dy, weights) -> dx, and
 // conv2d_grad_weights(x, dy) -> dw and, with a bias, db as second output.
 struct Conv2dGradAttributes : Conv2dAttributes {
-  Shape shape;            // of what is computed: x or the weights
-  bool with_bias = false; // grad_weights: whether there is a second output
+  Shape shape;             // of what is computed: x or the weights
+  bool with_bias = false;  // grad_weights: whether there is a second output
 };
 
 }  // namespace crossbow

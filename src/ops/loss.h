@@ -25,8 +25,8 @@ struct AccuracyAttributes : Attributes {
 /// larger than the label's if it is greater, or equal and of a smaller class index.
 Tensor accuracy(Tensor logits, Tensor labels, int64_t top_k = 1);
 
-// The gradients' ops (g is the scalar d(total)/d(loss)): softmax_cross_entropy_grad(g, probabilities,
-// labels), sigmoid_cross_entropy_grad(g, logits, targets), mean_squared_error_grad(g, x, target).
-// Targets get no gradient.
+// The gradients' ops (g is the scalar d(total)/d(loss)): softmax_cross_entropy_grad(g,
+// probabilities, labels), sigmoid_cross_entropy_grad(g, logits, targets),
+// mean_squared_error_grad(g, x, target). Targets get no gradient.
 
 }  // namespace crossbow

@@ -19,7 +19,8 @@ struct PoolGradAttributes : PoolAttributes {
 };
 
 /// x [N, C, H, W] -> [N, C, OH, OW]. The second output of max_pool is device-private: the position
-/// of each maximum (int32 [N, C, OH, OW]; the first one in row-major order wins) or a library's workspace.
+/// of each maximum (int32 [N, C, OH, OW]; the first one in row-major order wins) or a library's
+/// workspace.
 Tensor max_pool(Tensor x, const PoolAttributes& attributes, std::string name = {});
 Tensor avg_pool(Tensor x, const PoolAttributes& attributes, std::string name = {});
 /// [N, C, H, W] -> [N, C, 1, 1].

@@ -50,9 +50,9 @@ Bound measure_bound(const Program& program, const UpdateTraffic& traffic) {
   const ParameterLayout& parameters = *program.parameters();
   const double array_bytes = static_cast<double>(parameters.parameter_elements) *
                              static_cast<double>(size_of(parameters.dtype));
-  bound.update = traffic.accesses * array_bytes /
-                 copy_bandwidth(static_cast<size_t>(traffic.arrays * array_bytes),
-                                program.threads());
+  bound.update =
+      traffic.accesses * array_bytes /
+      copy_bandwidth(static_cast<size_t>(traffic.arrays * array_bytes), program.threads());
   return bound;
 }
 

@@ -21,7 +21,7 @@ inline F32 exp(F32 x) {
   const F32 scaled = inside * 1.44269504f;
   const F32 half = (F32)(((U32)scaled & 0x80000000u) | (U32)broadcast(0.5f));
   // NaN must not be converted to an integer, which would be undefined.
-  const F32 rounded = x == x ? scaled + half : F32{};
+  const F32 rounded = x == x ? scaled + half : F32{};  // NOLINT: false for NaN
   const I32 n = __builtin_convertvector(rounded, I32);
   const F32 nf = __builtin_convertvector(n, F32);
   const F32 r = (inside - nf * 0.693359375f) + nf * 2.12194440e-4f;
