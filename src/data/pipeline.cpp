@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <limits>
 #include <new>
@@ -196,7 +197,9 @@ void Pipeline::release(const Batch& batch) {
   bool wake;
   {
     const std::lock_guard lock(mutex_);
-    find(State::held, batch.index)->state = State::free;
+    Slot* const slot = find(State::held, batch.index);
+    assert(slot);
+    slot->state = State::free;
     --held_;
     ++free_;
     wake = may_fill();

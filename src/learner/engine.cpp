@@ -1,12 +1,11 @@
 #include "learner/engine.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace crossbow {
 namespace {
-
-using std::chrono_literals::operator""ms;
 
 LearnerPlan plan_of(const EngineOptions& options, const Central* central) {
   LearnerPlan plan{options.batch, options.sgd};
@@ -162,11 +161,11 @@ int64_t Engine::run(const Segment& segment) {
   const auto batches_done = [&] { return std::min(scheduler_.completed() * k, segment.batches); };
   workers_.start([this](int worker) { work(worker); });
   try {
-    while (!workers_.finished(20ms)) segment.progress(batches_done());
+    while (!workers_.finished(std::chrono::milliseconds(20))) segment.progress(batches_done());
     if (!scheduler_.failed()) segment.progress(batches_done());
   } catch (...) {
     give_up();
-    while (!workers_.finished(1000ms)) {
+    while (!workers_.finished(std::chrono::seconds(1))) {
     }
   }
   scheduler_.check();
@@ -195,6 +194,7 @@ void Engine::give_up() {
 }
 
 int64_t Engine::rows_of(int64_t batch) const {
+  assert(batch >= segment_.first_batch);
   if (batch >= segment_.first_batch + segment_.batches) return 0;
   const bool last = batch == segment_.epoch_batches - 1 && options_.batch.last_rows > 0;
   return last ? options_.batch.last_rows : options_.batch.rows;

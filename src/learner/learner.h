@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <memory>
 #include <span>
 #include <vector>
@@ -104,9 +105,14 @@ class Learner {
            program;
   }
   const Bound& bound_for(int worker, Route route, int64_t rows) const {
-    size_t program = 0;
-    while (program_rows_[program] != rows) ++program;  // of at most three
-    return *bound_[index(worker, route, program)];
+    size_t program = 0;  // of at most three
+    while (program_rows_[program] != rows) {
+      ++program;
+      assert(program < program_rows_.size());
+    }
+    const auto& bound = bound_[index(worker, route, program)];
+    assert(bound);
+    return *bound;
   }
 
   const LearnerPlan plan_;

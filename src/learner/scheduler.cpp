@@ -1,6 +1,7 @@
 #include "learner/scheduler.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace crossbow {
 
@@ -82,6 +83,7 @@ std::optional<Scheduler::Task> Scheduler::claim(int worker) {
 
 void Scheduler::finish(const Task& task) {
   State& state = states_[task.learner];
+  assert(state.busy && done(task.learner) == task.iteration);
   state.done.store(task.iteration + 1, std::memory_order_release);
   state.busy.store(false, std::memory_order_release);
   notify();

@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <cassert>
 #include <utility>
 
 #include "core/threads.h"
@@ -56,6 +57,7 @@ void Workers::end() {
 void Workers::start(std::function<void(int)> job) {
   {
     const std::lock_guard lock(mutex_);
+    assert(running_ == 0);
     job_ = std::move(job);
     running_ = count();
     ++round_;

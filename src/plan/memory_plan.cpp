@@ -1,6 +1,7 @@
 #include "plan/memory_plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 namespace crossbow {
@@ -27,6 +28,7 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, bool reuse) {
 
   std::vector<size_t> placed;  // by ascending offset
   for (size_t id : order) {
+    assert(lifetimes[id].first <= lifetimes[id].last);
     const size_t bytes = aligned(lifetimes[id].bytes);
     size_t offset = 0;
     for (size_t other : placed) {

@@ -81,7 +81,8 @@ TEST_F(Cli, FailuresExitWith1) {
   expect_failure("eval nowhere", "there is no run or checkpoint nowhere");
   expect_failure("train --resume nowhere", "there is no run or checkpoint nowhere");
   expect_failure("train --data mnist:nowhere", "nowhere");
-  expect_failure("train --config nowhere.toml", "cannot read nowhere.toml: No such file or directory");
+  expect_failure("train --config nowhere.toml",
+                 "cannot read nowhere.toml: No such file or directory");
   expect_failure(tiny("--out /proc/run"), "choose another with --out");
   expect_failure(tiny("--lr 1e38"), "the loss became");
   EXPECT_EQ(crossbow("models >/dev/full || echo failed").out, "failed\n");
