@@ -2,8 +2,12 @@
 
 namespace crossbow {
 
+std::string source_folder() {
+  return CROSSBOW_SOURCE;
+}
+
 std::string test_data_folder() {
-  return CROSSBOW_TEST_DATA;
+  return source_folder() + "/tests/data";
 }
 
 std::string crossbow_binary() {

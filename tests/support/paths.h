@@ -5,6 +5,8 @@
 
 namespace crossbow {
 
+/// The top of the source tree, with README.md.
+std::string source_folder();
 /// tests/data in the source tree.
 std::string test_data_folder();
 /// The command `crossbow`.

@@ -1,0 +1,88 @@
+// README's commands do what they say: each is run as it stands there, in their order, on little
+// data. Its C++ is built and run too, see tests/CMakeLists.txt.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "data/cifar.h"
+#include "data/pictures.h"
+#include "support/paths.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The lines of README's indented blocks that call the program.
+std::vector<std::string> commands() {
+  std::vector<std::string> lines;
+  std::ifstream readme(source_folder() + "/README.md");
+  for (std::string line; std::getline(readme, line);) {
+    if (line.starts_with("    crossbow ")) lines.push_back(line.substr(4));
+  }
+  return lines;
+}
+
+/// A folder with a whole batch of pictures for training and one for testing.
+void write_pictures(const fs::path& folder) {
+  for (const char* split : {"train", "test"}) {
+    for (const char* name : {"cat", "dog"}) {
+      const fs::path place = folder / split / name;
+      fs::create_directories(place);
+      for (int n = 0; n < 8; ++n) {
+        data::write_file(place / (std::to_string(n) + ".png"),
+                         data::encode_png(data::gradient(32, 32)));
+      }
+    }
+  }
+}
+
+/// CIFAR-10's six files, with four images each.
+void write_cifar10(const fs::path& folder) {
+  fs::create_directories(folder);
+  data::FileBytes file;
+  for (uint8_t label = 0; label < 4; ++label) {
+    file.push_back(label);
+    file.insert(file.end(), data::kCifarPixels, static_cast<uint8_t>(60 * label));
+  }
+  for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                           "data_batch_5", "test_batch"}) {
+    data::write_file(folder / (std::string(name) + ".bin"), file);
+  }
+}
+
+void write_script(const fs::path& path, const std::string& text) {
+  std::ofstream(path) << "#!/bin/sh\n" << text << '\n';
+  fs::permissions(path, fs::perms::owner_all);
+}
+
+TEST(Readme, CommandsRunAsTheyStandThere) {
+  const data::TemporaryFolder work;
+  write_pictures(work.path() / "DIR");
+  write_cifar10(work.path() / "data/cifar10");
+  fs::create_directory(work.path() / "pictures");
+  for (const char* picture : {"cat.jpg", "pictures/dog.jpg"}) {
+    data::write_file(work.path() / picture, data::encode_jpeg(data::gradient(40, 30)));
+  }
+  write_script(work.path() / "crossbow", "exec '" + crossbow_binary() + "' \"$@\"");
+  write_script(work.path() / "dot", "cat");  // Graphviz is not among what the program needs
+
+  const std::vector<std::string> lines = commands();
+  EXPECT_GT(lines.size(), 5u);
+  for (const std::string& line : lines) {
+    write_script(work.path() / "command", "set -e\n" + line);
+    const std::string path = work.path().string();
+    const std::string call = "cd '" + path + "' && PATH='" + path + "':\"$PATH\" XDG_CACHE_HOME='" +
+                             path + "' OMP_WAIT_POLICY=passive ./command >out 2>&1 </dev/null";
+    const int status = std::system(call.c_str());
+    std::ostringstream out;
+    out << std::ifstream(work.path() / "out").rdbuf();
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << line << '\n' << out.str();
+  }
+}
+
+}  // namespace
+}  // namespace crossbow
