@@ -12,6 +12,7 @@
 #include "ops/dense.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/gelu.h"
 #include "ops/loss.h"
 #include "ops/scale_bias.h"
 #include "ops/shape_ops.h"
@@ -154,11 +155,17 @@ class Builder {
   }
 
   void activate() {
-    switch (rng_.below(5)) {
+    switch (rng_.below(7)) {
       case 0:
+        x_ = gelu(x_);
+        return say("gelu");
+      case 1:
+        x_ = gelu(x_, GeluApproximation::tanh);
+        return say("gelu by tanh");
+      case 2:
         x_ = sigmoid(x_);
         return say("sigmoid");
-      case 1:
+      case 3:
         x_ = tanh(x_);
         return say("tanh");
       default:
