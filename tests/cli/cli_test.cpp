@@ -1,39 +1,31 @@
 // The built program as a script sees it: exit codes, what goes to which stream, keys of the JSON.
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
-#include "cli/command.h"
+#include "cli/program.h"
 
 namespace crossbow {
 namespace {
 
 using nlohmann::json;
-using testing::Outcome;
+using testing::expect_says;
 using testing::text_of;
 
-class Cli : public testing::CommandTest {
+class Cli : public testing::ProgramTest {
  protected:
   void expect_usage_error(const std::string& arguments, const std::string& sentence) {
     const Outcome o = crossbow(arguments);
     EXPECT_EQ(o.code, 2) << arguments;
     EXPECT_EQ(o.out, "") << arguments;
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, sentence, o.err);
+    expect_says(o.err, sentence);
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
   }
   void expect_failure(const std::string& arguments, const std::string& sentence) {
     const Outcome o = crossbow(arguments);
     EXPECT_EQ(o.code, 1) << arguments;
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, sentence, o.err);
+    expect_says(o.err, sentence);
   }
 };
 
@@ -47,7 +39,7 @@ TEST_F(Cli, EveryCommandHelpsWithExamples) {
        {"train", "eval", "predict", "runs", "bench", "models", "data", "graph", "completion"}) {
     const Outcome o = crossbow(std::string(command) + " --help");
     EXPECT_EQ(o.code, 0);
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, std::string("  crossbow ") + command, o.out);
+    expect_says(o.out, std::string("  crossbow ") + command);
     EXPECT_EQ(o.err, "");
   }
 }
@@ -91,25 +83,25 @@ TEST_F(Cli, FailuresExitWith1) {
 TEST_F(Cli, ARunThatCannotBeginLeavesNoFolder) {
   const Outcome o = crossbow(tiny("--learners 256 --model vgg-16 --out run"));
   EXPECT_EQ(o.code, 2) << o.err;
-  EXPECT_FALSE(std::filesystem::exists(work_.path() / "run")) << o.err;
+  EXPECT_FALSE(std::filesystem::exists(path("run"))) << o.err;
 }
 
 TEST_F(Cli, TrainPrintsPlainLinesInAPipe) {
   const Outcome o = crossbow(tiny());
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.err, "");
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "\nepoch 2/2: train loss ", o.out);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "crossbow eval runs/logistic-mnist-1\n", o.out);
+  expect_says(o.out, "\nepoch 2/2: train loss ");
+  expect_says(o.out, "crossbow eval runs/logistic-mnist-1\n");
   EXPECT_EQ(o.out.find('\r'), o.out.npos);
   EXPECT_EQ(o.out.find('\033'), o.out.npos);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "runs/logistic-mnist-2\n", crossbow(tiny()).out);
+  expect_says(crossbow(tiny()).out, "runs/logistic-mnist-2\n");
 }
 
 TEST_F(Cli, TrainJsonHasTheContractsKeys) {
   const Outcome o =
       crossbow(tiny("--model mlp:layers=1,width=9 --json --lr 1e-9 --target-accuracy 1"));
   EXPECT_EQ(o.code, 0);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "epoch 1/2", o.err);
+  expect_says(o.err, "epoch 1/2");
   const json j = json::parse(o.out);
   expect_keys(j, {"model",
                   "data",
@@ -152,11 +144,10 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
 
 /// A process that may use one core only plans for one.
 TEST_F(Cli, TrainStaysOnTheCoresThatItMayUse) {
-  const std::string train = crossbow_binary() + " train --model logistic --epochs 1 --json --data ";
-  const std::string command = "cd " + folder() + " && XDG_CACHE_HOME=$PWD taskset -c 0 " + train +
-                              data_.spec() + " >out 2>err";
-  ASSERT_EQ(std::system(command.c_str()), 0) << text_of(work_.path() / "err");
-  const json j = json::parse(text_of(work_.path() / "out"));
+  const Outcome o = shell("taskset -c 0 " + crossbow_binary() +
+                          " train --model logistic --epochs 1 --json --data " + data_.spec());
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json j = json::parse(o.out);
   EXPECT_EQ(j["learners"], 1);
   EXPECT_EQ(j["threads_per_learner"], 1);
 }
@@ -168,18 +159,18 @@ TEST_F(Cli, EvalTakesEveryRun) {
 }
 
 TEST_F(Cli, FlagsWinOverTheFile) {
-  std::ofstream(work_.path() / "run.toml") << "batch = 8\nlr = 0.5\nmomentum = 0\n";
+  std::ofstream(path("run.toml")) << "batch = 8\nlr = 0.5\nmomentum = 0\n";
   const Outcome o = crossbow(tiny("--config run.toml --lr 0.25 --out a --json"));
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(json::parse(o.out)["batch"], 8);
-  const std::string resolved = text_of(work_.path() / "a" / "config.toml");
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "\nlr = 0.25\n", resolved);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "\nmomentum = 0\n", resolved);
+  const std::string resolved = text_of(path("a/config.toml"));
+  expect_says(resolved, "\nlr = 0.25\n");
+  expect_says(resolved, "\nmomentum = 0\n");
   // The resolved file makes the same run again.
   const json again = json::parse(crossbow("train --config a/config.toml --out b --json").out);
   EXPECT_EQ(again["history"][1]["train_loss"], json::parse(o.out)["history"][1]["train_loss"]);
 
-  std::ofstream(work_.path() / "run.toml") << "momentun = 0.9\n";
+  std::ofstream(path("run.toml")) << "momentun = 0.9\n";
   expect_usage_error(tiny("--config run.toml"),
                      "run.toml:1: momentun: there is no such option; did you mean 'momentum'?");
 }
@@ -196,31 +187,20 @@ TEST_F(Cli, ARunCanBeEvaluatedAndMadeLonger) {
   const Outcome longer = crossbow("train --resume run --epochs 3 --json");
   ASSERT_EQ(longer.code, 0) << longer.err;
   EXPECT_EQ(json::parse(longer.out)["history"].size(), 3u);
-  std::ofstream(work_.path() / "run" / "checkpoint", std::ios::trunc) << "rubbish";
+  std::ofstream(path("run/checkpoint"), std::ios::trunc) << "rubbish";
   const Outcome fallen_back = crossbow("eval run");
   EXPECT_EQ(fallen_back.code, 0);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "not a checkpoint of crossbow", fallen_back.err);
+  expect_says(fallen_back.err, "not a checkpoint of crossbow");
 }
 
 TEST_F(Cli, CtrlCSavesAndSaysHowToGoOn) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const std::string command = "cd " + folder() + " && exec " + crossbow_binary() + ' ' +
-                                tiny("--out run --epochs 1000000000") + " >out 2>err";
-    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  for (int i = 0; i < 600 && !std::filesystem::exists(work_.path() / "run" / "checkpoint"); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
+  const pid_t child =
+      start("exec " + crossbow_binary() + ' ' + tiny("--out run --epochs 1000000000"));
+  EXPECT_TRUE(comes([&] { return std::filesystem::exists(path("run/checkpoint")); }));
   kill(child, SIGINT);
-  int status = 0;
-  waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "go on with crossbow train --resume run",
-                      text_of(work_.path() / "err"));
+  const Outcome stopped = end_of(child);
+  EXPECT_EQ(stopped.code, 128 + SIGINT);
+  expect_says(stopped.err, "go on with crossbow train --resume run");
   const Outcome resumed = crossbow("train --resume run --epochs 1");
   EXPECT_EQ(resumed.code, 0) << resumed.err;  // more epochs than that are done: nothing is left
 }
@@ -245,12 +225,12 @@ TEST_F(Cli, BenchJsonHasTheContractsKeys) {
 TEST_F(Cli, ListsModelsAndData) {
   const Outcome models = crossbow("models");
   EXPECT_EQ(models.code, 0);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "1,111,946", models.out);
+  expect_says(models.out, "1,111,946");
   const Outcome one = crossbow("models resnet-32");
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "468,826", one.out);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "recipe", one.out);
+  expect_says(one.out, "468,826");
+  expect_says(one.out, "recipe");
   EXPECT_EQ(crossbow("models resnet-33").code, 2);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cifar100", crossbow("data").out);
+  expect_says(crossbow("data").out, "cifar100");
   EXPECT_GE(json::parse(crossbow("data --json").out)["data"].size(), 5u);
   EXPECT_GE(json::parse(crossbow("models --json").out)["models"].size(), 9u);
 }
@@ -258,8 +238,8 @@ TEST_F(Cli, ListsModelsAndData) {
 TEST_F(Cli, GraphShowsShapesAndMemory) {
   const Outcome o = crossbow("graph --model lenet --device ref");
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "[16, 32, 24, 24]", o.out);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "without reuse", o.out);
+  expect_says(o.out, "[16, 32, 24, 24]");
+  expect_says(o.out, "without reuse");
   EXPECT_EQ(crossbow("graph --model lenet --dot").out.rfind("digraph", 0), 0u);
   const json j = json::parse(crossbow("graph --model lenet --device ref --json").out);
   EXPECT_LT(j["memory_mb"]["activations"], j["memory_mb"]["activations_without_reuse"]);
@@ -268,9 +248,9 @@ TEST_F(Cli, GraphShowsShapesAndMemory) {
 TEST_F(Cli, NoFigureOfAnotherProgramIsGuessed) {
   const Outcome graph = crossbow("graph --model lenet --device ref");
   EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "PyTorch", graph.out);
-  const Outcome train = crossbow(tiny("--out " + folder() + "/run"));
+  const Outcome train = crossbow(tiny("--out " + path("run").string()));
   EXPECT_EQ(train.code, 0) << train.err;
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "1 learner took", train.out);
+  expect_says(train.out, "1 learner took");
   EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "PyTorch", train.out);
 }
 

@@ -3,15 +3,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/command.h"
+#include "cli/program.h"
 
 namespace crossbow {
 namespace {
 
-using testing::expect_in;
-using testing::Outcome;
+using testing::expect_says;
 
-class Completion : public testing::CommandTest {
+class Completion : public testing::ProgramTest {
  protected:
   void SetUp() override {
     for (const char* shell : {"bash", "zsh", "fish"}) {
@@ -35,11 +34,11 @@ class Completion : public testing::CommandTest {
 TEST_F(Completion, BashOffersCommandsOptionsAndValues) {
   if (!has("bash")) GTEST_SKIP() << "no bash";
   EXPECT_EQ(offered("crossbow pred"), "\npredict\n");
-  expect_in("\ntrain\n", offered("crossbow ''"));
+  expect_says(offered("crossbow ''"), "\ntrain\n");
   EXPECT_EQ(offered("crossbow train --keep"), "\n--keep-best\n");
   EXPECT_EQ(offered("crossbow train --model len"), "\nlenet\n");
   EXPECT_EQ(offered("crossbow train --model = len"), "\nlenet\n");
-  expect_in("\nresnet-32\n", offered("crossbow train --model ="));
+  expect_says(offered("crossbow train --model ="), "\nresnet-32\n");
   EXPECT_EQ(offered("crossbow train --sync post"), "\npost-local-sgd\n");
   EXPECT_EQ(offered("crossbow bench --precision ''"), "\nf32\nbf16\n");
   EXPECT_EQ(offered("crossbow train --learners ''"), "\nauto\n");
@@ -77,16 +76,16 @@ TEST_F(Completion, FishOffersCommandsOptionsAndValues) {
            shell("HOME=. fish --no-config -c 'source crossbow.fish; complete -C \"" + line + "\"'")
                .out;
   };
-  expect_in("\npredict\t", asked("crossbow pre"));
-  expect_in("\n--keep-best\t", asked("crossbow train --keep"));
-  expect_in("\nlenet", asked("crossbow train --model len"));
-  expect_in("\nvgg-16", asked("crossbow models vgg"));
+  expect_says(asked("crossbow pre"), "\npredict\t");
+  expect_says(asked("crossbow train --keep"), "\n--keep-best\t");
+  expect_says(asked("crossbow train --model len"), "\nlenet");
+  expect_says(asked("crossbow models vgg"), "\nvgg-16");
 }
 
 TEST_F(Completion, SaysWhichShellsThereAre) {
   const Outcome o = crossbow("completion tcsh");
   EXPECT_EQ(o.code, 2);
-  expect_in("choose bash, zsh or fish", o.err);
+  expect_says(o.err, "choose bash, zsh or fish");
   EXPECT_EQ(nlohmann::json::parse(crossbow("completion fish --json").out)["shell"], "fish");
 }
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/program.h"
 #include "data/image.h"
 #include "data/pictures.h"
 #include "train/checkpoints.h"
@@ -11,10 +11,9 @@ namespace crossbow {
 namespace {
 
 using nlohmann::json;
-using testing::expect_in;
-using testing::Outcome;
+using testing::expect_says;
 
-class Inference : public testing::CommandTest {
+class Inference : public testing::ProgramTest {
  protected:
   /// A picture of one colour, darker to the right.
   static data::Image shaded(int64_t height, int64_t width, int red, int green, int blue) {
@@ -74,8 +73,8 @@ TEST_F(Inference, EvalScalesOtherPicturesToTheModelsShape) {
   for (const char* part : {"train", "test"}) {
     std::filesystem::rename(path("larger") / part / "red", path("larger") / part / "orange");
   }
-  expect_in("class 1 is 'red', that of imagefolder:larger is 'orange'",
-            crossbow("eval run --data imagefolder:larger").err);
+  expect_says(crossbow("eval run --data imagefolder:larger").err,
+              "class 1 is 'red', that of imagefolder:larger is 'orange'");
 }
 
 TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {
@@ -97,9 +96,9 @@ TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {
   EXPECT_EQ(j["per_class"][0]["accuracy"], 1);
 
   const Outcome text = crossbow("eval run");
-  expect_in("predicted as", text.out);
-  expect_in("0 green", text.out);
-  expect_in("100.00 %", text.out);
+  expect_says(text.out, "predicted as");
+  expect_says(text.out, "0 green");
+  expect_says(text.out, "100.00 %");
 }
 
 TEST_F(Inference, EvalOfManyClassesShowsTheWorst) {
@@ -112,8 +111,8 @@ TEST_F(Inference, EvalOfManyClassesShowsTheWorst) {
   ASSERT_EQ(crossbow(train_on_pictures("--data imagefolder:many")).code, 0);
   const Outcome o = crossbow("eval run");
   EXPECT_EQ(o.code, 0) << o.err;
-  expect_in("least accurate classes", o.out);
-  expect_in("most frequent confusions of", o.out);
+  expect_says(o.out, "least accurate classes");
+  expect_says(o.out, "most frequent confusions of");
   EXPECT_EQ(o.out.find("predicted as"), o.out.npos);
 }
 
@@ -169,15 +168,15 @@ TEST_F(Inference, PredictNamesABadImageAfterTheOthers) {
   data::write_file(path("bad.png"), {'h', 'i'});
   const Outcome o = crossbow("predict run bad.png pictures/test/green/1.jpg nowhere.png --top 1");
   EXPECT_EQ(o.code, 1);
-  expect_in("pictures/test/green/1.jpg: green ", o.out);
+  expect_says(o.out, "pictures/test/green/1.jpg: green ");
   EXPECT_EQ(o.out.find("red"), o.out.npos) << o.out;
-  expect_in("bad.png: this is neither a JPEG nor a PNG", o.err);
-  expect_in("nowhere.png is neither a file nor a folder", o.err);
+  expect_says(o.err, "bad.png: this is neither a JPEG nor a PNG");
+  expect_says(o.err, "nowhere.png is neither a file nor a folder");
 
   const Outcome all_bad = crossbow("predict run bad.png --json");
   EXPECT_EQ(all_bad.code, 1);
   const json j = json::parse(all_bad.out);
-  expect_in("neither a JPEG", j["predictions"][0]["error"].get<std::string>());
+  expect_says(j["predictions"][0]["error"].get<std::string>(), "neither a JPEG");
   EXPECT_EQ(crossbow("predict run bad.png --top 0").code, 2);
   EXPECT_EQ(crossbow("predict run").code, 2);
 }
@@ -194,7 +193,7 @@ TEST_F(Inference, PredictTakesFromTheDataWhatAnOldCheckpointLacks) {
   save_checkpoint(path("run"), old);
   const Outcome o = crossbow("predict run pictures/test --json");
   EXPECT_EQ(o.code, 0);
-  expect_in("does not name its classes", o.err);
+  expect_says(o.err, "does not name its classes");
   EXPECT_EQ(json::parse(o.out)["predictions"], now["predictions"]);
   std::filesystem::remove_all(path("pictures/train"));
   EXPECT_EQ(crossbow("predict run pictures/test").code, 1);

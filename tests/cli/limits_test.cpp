@@ -1,65 +1,25 @@
 // Limits of the system and variables of the environment that leave the program less than it wants:
 // it ends in a sentence, never by a signal or not at all.
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <thread>
 
-#include "support/paths.h"
-#include "train/tiny_run.h"
+#include "cli/program.h"
 
-namespace crossbow {
+namespace crossbow::testing {
 namespace {
 
-class Limits : public ::testing::Test {
+class Limits : public ProgramTest {
  protected:
   Limits() {
     for (const auto& path : {work_.path(), data_.path()}) chmod(path.c_str(), 0777);
   }
 
-  struct Outcome {
-    int status = 0;  // of waitpid
-    bool hangs = false;
-    std::string out, err;
-    int code() const { return !hangs && WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
-  };
-
   /// Runs `crossbow ARGUMENTS` in a process of its own, after `prepare`.
   Outcome crossbow(const std::string& arguments, const std::function<void()>& prepare) {
-    const std::string folder = work_.path().string();
-    const std::string command = "cd " + folder + " && exec " + crossbow_binary() + ' ' + arguments +
-                                " >" + folder + "/out 2>" + folder + "/err";
-    Outcome outcome;
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("XDG_CACHE_HOME", ".", 1);
-      setenv("OMP_WAIT_POLICY", "passive", 1);
-      prepare();
-      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-      _exit(127);
-    }
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (waitpid(child, &outcome.status, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > patience) {
-        outcome.hangs = true;
-        kill(child, SIGKILL);
-        waitpid(child, &outcome.status, 0);
-        break;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    outcome.out = text_of("out");
-    outcome.err = text_of("err");
-    return outcome;
+    return end_of(start("exec " + crossbow_binary() + ' ' + arguments, prepare),
+                  std::chrono::seconds(60));
   }
 
   /// A run of a few steps on the CPU.
@@ -68,18 +28,9 @@ class Limits : public ::testing::Test {
   }
 
   void expect_sentence(const Outcome& o, int code, const std::string& sentence) {
-    EXPECT_FALSE(o.hangs);
-    EXPECT_EQ(o.code(), code) << o.err;
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, sentence, o.err);
+    EXPECT_EQ(o.code, code) << o.err;
+    expect_says(o.err, sentence);
   }
-
-  std::string text_of(const std::string& name) const {
-    std::ifstream file(work_.path() / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  testing::TinyData data_;
-  data::TemporaryFolder work_;
 };
 
 void set_limit(int resource, rlim_t value) {
@@ -109,8 +60,7 @@ TEST_F(Limits, VariablesThatForbidTeamsAreNamed) {
                     "OMP_MAX_ACTIVE_LEVELS=0: it forbids teams of 2 threads");
     expect_sentence(crossbow(command, with("OMP_DYNAMIC", "true")), 0, "");
   }
-  const auto nothing = [] {};
-  ASSERT_EQ(crossbow(train("--learners 1 --threads-per-learner 1 --out run"), nothing).code(), 0);
+  ASSERT_EQ(crossbow(train("--learners 1 --threads-per-learner 1 --out run"), [] {}).code, 0);
   expect_sentence(crossbow("eval run --threads-per-learner 2", with("OMP_THREAD_LIMIT", "1")), 2,
                   "OMP_THREAD_LIMIT=1");
 }
@@ -126,10 +76,10 @@ TEST_F(Limits, TooFewThreadsEndInASentence) {
   for (rlim_t threads = 1; threads <= 12; ++threads) {
     const Outcome o = crossbow(train(learners + " --out run" + std::to_string(threads)),
                                [=] { allow_threads(threads); });
-    if (o.code() == 126 || o.code() == 127) GTEST_SKIP() << "this user cannot be another";
-    EXPECT_TRUE(o.code() == 0 || o.code() == 1) << threads << ": " << o.status << ' ' << o.err;
-    trained |= o.code() == 0;
-    if (o.code() == 0) continue;
+    if (o.code == 126 || o.code == 127) GTEST_SKIP() << "this user cannot be another";
+    EXPECT_TRUE(o.code == 0 || o.code == 1) << threads << ": " << o.code << ' ' << o.err;
+    trained |= o.code == 0;
+    if (o.code == 0) continue;
     refused = true;
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "the system refuses another thread", o.err)
         << threads;
@@ -150,9 +100,9 @@ TEST_F(Limits, TooLittleMemoryEndsInASentence) {
     const Outcome o =
         crossbow(train("--learners 2 --threads-per-learner 1 --out run" + std::to_string(mib)),
                  [=] { set_limit(RLIMIT_AS, mib << 20); });
-    EXPECT_TRUE(o.code() == 0 || o.code() == 1 || o.code() == 2) << mib << ": " << o.status;
-    (o.code() == 0 ? trained : refused) = true;
-    if (o.code() == 0) continue;
+    EXPECT_TRUE(o.code == 0 || o.code == 1 || o.code == 2) << mib << ": " << o.code;
+    (o.code == 0 ? trained : refused) = true;
+    if (o.code == 0) continue;
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "crossbow train: ", o.err) << mib;
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
   }
@@ -161,4 +111,4 @@ TEST_F(Limits, TooLittleMemoryEndsInASentence) {
 }
 
 }  // namespace
-}  // namespace crossbow
+}  // namespace crossbow::testing

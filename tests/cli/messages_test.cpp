@@ -70,7 +70,7 @@ TEST_F(Messages, StayOnOneLine) {
 TEST_F(Messages, EverySwitchTakesTrueAndFalse) {
   const auto said = [&](const std::string& option) {
     train(option + " --out run");
-    const std::string config = text_of("run/config.toml");
+    const std::string config = text_of(path("run/config.toml"));
     std::filesystem::remove_all(path("run"));
     return config;
   };
@@ -91,9 +91,9 @@ TEST_F(Messages, AnAlgorithmsNameIsEnough) {
                            "post-local-sgd", "slowmo"}) {
     const std::string name(sync);
     train("--learners 2 --out " + name + " --sync " + name);
-    EXPECT_EQ(crossbow("train --resume " + name + " --epochs 3").code, 0) << text_of("err");
+    EXPECT_EQ(crossbow("train --resume " + name + " --epochs 3").code, 0) << text_of(path("err"));
     EXPECT_EQ(crossbow("train --config " + name + "/config.toml --out " + name + "-2").code, 0)
-        << text_of("err");
+        << text_of(path("err"));
   }
   expect_says(train("--learners 2 --sync easgd"), "\nsgd at rate 0.1, cosine; momentum 0, ");
   expect_says(train("--learners 2 --sync eamsgd"), "momentum 0.9 (Nesterov)");

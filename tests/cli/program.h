@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
-#include <iterator>
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "support/paths.h"
+#include "support/text.h"
 #include "train/tiny_run.h"
 
 namespace crossbow::testing {
@@ -20,35 +21,59 @@ namespace crossbow::testing {
 class ProgramTest : public ::testing::Test {
  protected:
   struct Outcome {
-    int code = 0;  // as a shell counts: 128 and the signal for one that a signal has ended
+    int code = 0;  // of the exit, or less than 0: minus the signal that has ended the process
     std::string out, err;
   };
 
+  explicit ProgramTest(uint32_t training_images = 70) : data_(training_images) {}
+
   /// `crossbow ARGUMENTS`, whose streams may be redirected by what follows the arguments.
-  Outcome crossbow(const std::string& arguments) {
+  Outcome crossbow(const std::string& arguments) const {
     return shell(crossbow_binary() + ' ' + arguments);
   }
-  Outcome shell(const std::string& command) {
-    const pid_t child = start(command);
-    return {wait_for(child), text_of("out"), text_of("err")};
-  }
-  /// Without waiting; `exec` in front of a single command makes it the process itself.
-  pid_t start(const std::string& command) {
-    const std::string whole = "cd " + work_.path().string() +
-                              " && export XDG_CACHE_HOME=$PWD OMP_WAIT_POLICY=passive && { " +
-                              command + "\n} >out 2>err";
+  Outcome shell(const std::string& command) const { return end_of(start(command)); }
+  /// Without waiting; `exec` in front of a single command makes it the process itself. `prepare` is
+  /// called in the process before anything else.
+  pid_t start(
+      const std::string& command, const std::function<void()>& prepare = [] {}) const {
     const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("no process");
     if (child == 0) {
       for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(s, SIG_DFL);
-      execl("/bin/sh", "sh", "-c", whole.c_str(), static_cast<char*>(nullptr));
-      _exit(127);
+      prepare();
+      become_shell("{ " + command + "\n} >out 2>err");
     }
     return child;
   }
-  static int wait_for(pid_t child) {
+  /// In the test's folder, where the program also finds its caches.
+  [[noreturn]] void become_shell(const std::string& command) const {
+    const std::string whole = "cd '" + path("").string() +
+                              "' && export XDG_CACHE_HOME=$PWD OMP_WAIT_POLICY=passive && " +
+                              command;
+    execl("/bin/sh", "sh", "-c", whole.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  /// Of what `start` has started.
+  Outcome end_of(pid_t child, std::chrono::seconds limit = kLongest) const {
+    const int code = wait_for(child, limit);
+    return {code, text_of(path("out")), text_of(path("err"))};
+  }
+  /// The code of the outcome. A process that hangs beyond the limit is killed.
+  static int wait_for(pid_t child, std::chrono::seconds limit = kLongest) {
+    const auto end = std::chrono::steady_clock::now() + limit;
     int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    pid_t ended = 0;
+    while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
+      if (std::chrono::steady_clock::now() > end) {
+        ADD_FAILURE() << "still running after " << limit.count() << " s";
+        kill(child, SIGKILL);
+        ended = waitpid(child, &status, 0);
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(ended, child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
   /// False if it has not come true after a minute and a half.
   template <typename Condition>
@@ -61,25 +86,17 @@ class ProgramTest : public ::testing::Test {
   }
 
   std::filesystem::path path(const std::string& name) const { return work_.path() / name; }
-  std::string text_of(const std::string& name) const {
-    std::ifstream file(path(name));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
 
-  /// A run of a few steps.
+  /// A run of a few steps; of an option given twice, the last counts.
   std::string tiny(const std::string& more = "") const {
     return "train --model logistic --device ref --learners 1 --threads-per-learner 1 --epochs 2 "
            "--data " +
            data_.spec() + ' ' + more;
   }
 
-  TinyData data_;
-  data::TemporaryFolder work_;
+  static constexpr std::chrono::seconds kLongest{540};  // a little less than CTest waits
+  const TinyData data_;
+  const data::TemporaryFolder work_;
 };
-
-inline void expect_says(const std::string& text, const std::string& part) {
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
-}
 
 }  // namespace crossbow::testing

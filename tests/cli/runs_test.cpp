@@ -3,16 +3,15 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/program.h"
 
 namespace crossbow {
 namespace {
 
 using nlohmann::json;
-using testing::expect_in;
-using testing::Outcome;
+using testing::expect_says;
 
-class Runs : public testing::CommandTest {};
+class Runs : public testing::ProgramTest {};
 
 TEST_F(Runs, AreComparedByWhatDiffers) {
   EXPECT_EQ(crossbow("runs").code, 1);  // there are none
@@ -35,8 +34,8 @@ TEST_F(Runs, AreComparedByWhatDiffers) {
   EXPECT_EQ(runs[1]["settings"]["lr"], "1e-09");
 
   const Outcome text = crossbow("runs runs/slow runs/good");
-  expect_in("settings that differ", text.out);
-  expect_in("lr 0.05", text.out);
+  expect_says(text.out, "settings that differ");
+  expect_says(text.out, "lr 0.05");
   EXPECT_LT(text.out.find("runs/good"), text.out.find("runs/slow"));
 }
 
@@ -56,20 +55,20 @@ TEST_F(Runs, ListThoseThatAreDamagedWithAWord) {
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[1]["run"], "runs/cut");
   EXPECT_EQ(runs[1]["epochs"], 1);
-  expect_in("using the checkpoint before it", runs[1]["problem"].get<std::string>());
+  expect_says(runs[1]["problem"].get<std::string>(), "using the checkpoint before it");
   EXPECT_EQ(runs[2]["run"], "runs/none");
   EXPECT_EQ(runs[2]["model"], "logistic");
-  expect_in("holds no checkpoint", runs[2]["problem"].get<std::string>());
+  expect_says(runs[2]["problem"].get<std::string>(), "holds no checkpoint");
   EXPECT_EQ(crossbow("runs nowhere").code, 1);
 }
 
 TEST_F(Runs, TrainTellsOfPatienceAndOfTheBestCheckpoint) {
   const Outcome o = crossbow(tiny("--epochs 90 --patience 2 --keep-best --out run"));
   ASSERT_EQ(o.code, 0) << o.err;
-  expect_in("  stopped   after 2 evaluations without a better test accuracy", o.out);
+  expect_says(o.out, "  stopped   after 2 evaluations without a better test accuracy");
   const json j = json::parse(crossbow("train --resume run --json").out);
   const int best = j["best_epoch_kept"];
-  expect_in("  best      epoch " + std::to_string(best) + ", kept as run/checkpoint.best", o.out);
+  expect_says(o.out, "  best      epoch " + std::to_string(best) + ", kept as run/checkpoint.best");
   EXPECT_EQ(j["epochs"], best + 2);
   EXPECT_EQ(j["stopped_early"], true);
   EXPECT_EQ(j["best_checkpoint"], "run/checkpoint.best");
@@ -90,9 +89,9 @@ TEST_F(Runs, VersionTellsWhatItIsBuiltWith) {
   const std::string first = o.out.substr(0, o.out.find('\n'));
   EXPECT_EQ(first.rfind("crossbow ", 0), 0u) << first;
   EXPECT_EQ(std::count(first.begin(), first.end(), '.'), 2) << first;
-  expect_in("\ncompiler  ", o.out);
-  expect_in("\noneDNN    ", o.out);
-  expect_in("\nloops     ", o.out);
+  expect_says(o.out, "\ncompiler  ");
+  expect_says(o.out, "\noneDNN    ");
+  expect_says(o.out, "\nloops     ");
 }
 
 }  // namespace

@@ -15,15 +15,15 @@ using nlohmann::json;
 class Streams : public ProgramTest {
  protected:
   /// A run without end that a signal is sent to.
-  Outcome stopped_by(int signal, const std::string& before = "") {
+  Outcome stopped_by(int signal) {
     const pid_t child =
-        start(before + "exec " + crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out run"));
-    EXPECT_TRUE(comes([&] { return text_of("out").find("epoch 2/") != std::string::npos; }));
+        start("exec " + crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out run"));
+    EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 2/") != std::string::npos; }));
     kill(child, signal);
-    return {wait_for(child), text_of("out"), text_of("err")};
+    return end_of(child);
   }
   void expect_saved() {
-    EXPECT_EQ(crossbow("train --resume run --epochs 1").code, 0) << text_of("err");
+    EXPECT_EQ(crossbow("train --resume run --epochs 1").code, 0) << text_of(path("err"));
   }
 
   /// What a run prints on a terminal of that kind.
@@ -31,11 +31,8 @@ class Streams : public ProgramTest {
     int terminal = -1;
     const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
     if (child == 0) {
-      const std::string command =
-          "cd " + work_.path().string() + " && XDG_CACHE_HOME=$PWD TERM=" + term + " exec " +
-          crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out " + term);
-      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-      _exit(127);
+      become_shell("TERM=" + term + " exec " + crossbow_binary() + ' ' +
+                   tiny("--epochs 1000000000 --out " + term));
     }
     std::string text;
     char bytes[4096];
@@ -67,10 +64,10 @@ TEST_F(Streams, SignalsSaveAndGiveTheirExitCode) {
 TEST_F(Streams, AHangUpThatIsIgnoredStaysSo) {
   const pid_t child =
       start("trap '' HUP; exec " + crossbow_binary() + ' ' + tiny("--epochs 1000000000 --out run"));
-  ASSERT_TRUE(comes([&] { return text_of("out").find("epoch 2/") != std::string::npos; }));
+  ASSERT_TRUE(comes([&] { return text_of(path("out")).find("epoch 2/") != std::string::npos; }));
   kill(child, SIGHUP);
-  const size_t length = text_of("out").size();
-  EXPECT_TRUE(comes([&] { return text_of("out").size() > length + 1000; }));
+  const size_t length = text_of(path("out")).size();
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).size() > length + 1000; }));
   kill(child, SIGTERM);
   EXPECT_EQ(wait_for(child), 128 + SIGTERM);
 }
@@ -78,7 +75,7 @@ TEST_F(Streams, AHangUpThatIsIgnoredStaysSo) {
 TEST_F(Streams, AClosedPipeSavesAndEnds) {
   const Outcome o = shell("{ " + crossbow_binary() + ' ' +
                           tiny("--epochs 1000000000 --out run; echo $? >code; } | head -n 1"));
-  EXPECT_EQ(text_of("code"), "1\n");
+  EXPECT_EQ(text_of(path("code")), "1\n");
   EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 1) << o.out;
   expect_says(o.err, "standard output takes no more, so the run was saved and ended; go on with");
   expect_saved();
@@ -105,7 +102,7 @@ TEST_F(Streams, StandardErrorMayBeLost) {
 
 TEST_F(Streams, FilesDoNotTakeThePlaceOfClosedStreams) {
   ASSERT_EQ(crossbow(tiny("--out run --log-every 1 <&- >&- 2>&-")).code, 0);
-  std::istringstream metrics(text_of("run/metrics.jsonl"));
+  std::istringstream metrics(text_of(path("run/metrics.jsonl")));
   int lines = 0;
   for (std::string line; std::getline(metrics, line); ++lines) {
     EXPECT_TRUE(json::accept(line)) << line;
@@ -129,11 +126,11 @@ TEST_F(Streams, OnlyATerminalThatUnderstandsThemGetsControlSequences) {
 TEST_F(Streams, APipeHearsOfALongEpoch) {
   const pid_t child = start("exec " + crossbow_binary() +
                             " train --model mlp:width=1024 --learners 1 --threads-per-learner 1");
-  EXPECT_TRUE(comes([&] { return text_of("out").find(" %, loss ") != std::string::npos; }))
-      << text_of("out");
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).find(" %, loss ") != std::string::npos; }))
+      << text_of(path("out"));
   kill(child, SIGINT);
   EXPECT_EQ(wait_for(child), 128 + SIGINT);
-  expect_says(text_of("out"), "\nepoch 1/10: ");
+  expect_says(text_of(path("out")), "\nepoch 1/10: ");
 }
 
 }  // namespace

@@ -1,15 +1,10 @@
 // README's commands do what they say: each is run as it stands there, in their order, on little
 // data. Its C++ is built and run too, see tests/CMakeLists.txt.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
 
+#include "cli/program.h"
 #include "data/cifar.h"
 #include "data/pictures.h"
-#include "support/paths.h"
 
 namespace crossbow {
 namespace {
@@ -59,28 +54,24 @@ void write_script(const fs::path& path, const std::string& text) {
   fs::permissions(path, fs::perms::owner_all);
 }
 
-TEST(Readme, CommandsRunAsTheyStandThere) {
-  const data::TemporaryFolder work;
-  write_pictures(work.path() / "DIR");
-  write_cifar10(work.path() / "data/cifar10");
-  fs::create_directory(work.path() / "pictures");
+class Readme : public testing::ProgramTest {};
+
+TEST_F(Readme, CommandsRunAsTheyStandThere) {
+  write_pictures(path("DIR"));
+  write_cifar10(path("data/cifar10"));
+  fs::create_directory(path("pictures"));
   for (const char* picture : {"cat.jpg", "pictures/dog.jpg"}) {
-    data::write_file(work.path() / picture, data::encode_jpeg(data::gradient(40, 30)));
+    data::write_file(path(picture), data::encode_jpeg(data::gradient(40, 30)));
   }
-  write_script(work.path() / "crossbow", "exec '" + crossbow_binary() + "' \"$@\"");
-  write_script(work.path() / "dot", "cat");  // Graphviz is not among what the program needs
+  write_script(path("crossbow"), "exec '" + crossbow_binary() + "' \"$@\"");
+  write_script(path("dot"), "cat");  // Graphviz is not among what the program needs
 
   const std::vector<std::string> lines = commands();
   EXPECT_GT(lines.size(), 5u);
   for (const std::string& line : lines) {
-    write_script(work.path() / "command", "set -e\n" + line);
-    const std::string path = work.path().string();
-    const std::string call = "cd '" + path + "' && PATH='" + path + "':\"$PATH\" XDG_CACHE_HOME='" +
-                             path + "' OMP_WAIT_POLICY=passive ./command >out 2>&1 </dev/null";
-    const int status = std::system(call.c_str());
-    std::ostringstream out;
-    out << std::ifstream(work.path() / "out").rdbuf();
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << line << '\n' << out.str();
+    write_script(path("command"), "set -e\n" + line);
+    const Outcome o = shell("PATH=$PWD:\"$PATH\" ./command </dev/null");
+    EXPECT_EQ(o.code, 0) << line << '\n' << o.out << o.err;
   }
 }
 

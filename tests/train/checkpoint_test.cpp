@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "support/error_text.h"
 #include "support/full_disk.h"
+#include "support/text.h"
 #include "train/encoded.h"
 #include "train/recipe.h"
 
@@ -19,6 +20,7 @@ using data::TemporaryFolder;
 using testing::decoded;
 using testing::encoded;
 using testing::error_of;
+using testing::expect_says;
 using testing::file_of;
 
 Checkpoint sample(int64_t epoch = 3) {
@@ -56,10 +58,6 @@ Checkpoint sample(int64_t epoch = 3) {
 
 std::string decode_error(const std::vector<uint8_t>& bytes) {
   return error_of([&] { decoded(bytes); });
-}
-
-void expect_says(const std::string& text, const std::string& part) {
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
 }
 
 TEST(Checkpoint, ComesBackWhole) {

@@ -10,6 +10,7 @@
 
 #include "core/machine.h"
 #include "support/error_text.h"
+#include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/config.h"
 #include "train/recipe.h"
@@ -23,19 +24,12 @@ namespace {
 namespace fs = std::filesystem;
 using testing::error_of;
 using testing::expect_same_bits;
+using testing::expect_says;
 using testing::load;
+using testing::text_of;
 using testing::tiny_net;
 using testing::tiny_options;
 using testing::TinyData;
-
-void expect_says(const std::string& text, const std::string& part) {
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
-}
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 class LearnerLogFile : public ::testing::Test {
  protected:

@@ -1,21 +1,12 @@
 // Runs as processes: killed at any moment, or gone on with on another machine, they end as if
 // nothing had happened.
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <random>
-#include <thread>
 
+#include "cli/program.h"
 #include "core/machine.h"
-#include "support/paths.h"
 #include "train/checkpoints.h"
-#include "train/tiny_run.h"
 
 namespace crossbow {
 namespace {
@@ -23,33 +14,19 @@ namespace {
 namespace fs = std::filesystem;
 using testing::expect_same_bits;
 using testing::load;
-using testing::TinyData;
+using testing::text_of;
 
-class Processes : public ::testing::Test {
+class Processes : public testing::ProgramTest {
  protected:
-  std::string folder(const std::string& run) { return (work_.path() / run).string(); }
+  Processes() : ProgramTest(400) {}
+
+  std::string folder(const std::string& run) { return path(run).string(); }
 
   /// Starts `crossbow ARGUMENTS` in a process of its own.
   pid_t start(const std::string& arguments, const std::string& machine = "") {
-    const std::string command = "cd " + work_.path().string() +
-                                " && XDG_CACHE_HOME=$PWD OMP_WAIT_POLICY=passive exec " + machine +
-                                crossbow_binary() + ' ' + arguments + " >>out 2>>err";
-    const pid_t child = fork();
-    if (child == 0) {
-      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-      _exit(127);
-    }
-    return child;
+    return ProgramTest::start("exec " + machine + crossbow_binary() + ' ' + arguments);
   }
-  int end_of(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  std::string told() {
-    std::ifstream in(folder("err"));
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string told() { return text_of(path("err")); }
   /// Kills the run again and again, copying the checkpoints that it leaves, then lets it end.
   void torment(const std::string& run, const std::string& begin, int kills, unsigned longest_ms) {
     const char* more = std::getenv("CROSSBOW_KILLS");  // for a longer campaign
@@ -63,7 +40,7 @@ class Processes : public ::testing::Test {
       const pid_t child = start(begun ? "train --resume " + run : begin);
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % longest_ms));
       kill(child, SIGKILL);
-      const int code = end_of(child);
+      const int code = wait_for(child);
       ASSERT_TRUE(code == -SIGKILL || code == 0) << told();
       if (!fs::exists(folder(run) + "/checkpoint")) continue;
       const std::string copy = folder(run) + "-checkpoint-" + std::to_string(copies_.size());
@@ -71,11 +48,9 @@ class Processes : public ::testing::Test {
       copies_.push_back(copy);
     }
     const bool begun = fs::exists(folder(run) + "/checkpoint");
-    ASSERT_EQ(end_of(start(begun ? "train --resume " + run : begin)), 0) << told();
+    ASSERT_EQ(wait_for(start(begun ? "train --resume " + run : begin)), 0) << told();
   }
 
-  TinyData data_{400};
-  data::TemporaryFolder work_;
   std::vector<std::string> copies_;
   const std::string train_ =
       "train --model logistic --batch 4 --epochs 25 --threads-per-learner 1 --log-every 7 --data " +
@@ -83,7 +58,7 @@ class Processes : public ::testing::Test {
 };
 
 TEST_F(Processes, AKilledRunOfFixedLearnersEndsWithTheSameBits) {
-  ASSERT_EQ(end_of(start(train_ + "whole --learners 2")), 0) << told();
+  ASSERT_EQ(wait_for(start(train_ + "whole --learners 2")), 0) << told();
   torment("killed", train_ + "killed --learners 2", 8, 900);
   expect_same_bits(load(folder("whole")), load(folder("killed")));
   const auto steps = [&](const std::string& run) {
@@ -108,7 +83,7 @@ TEST_F(Processes, AKilledRunOfChangingLearnersMakesItsChangesAgain) {
     fs::remove_all(folder("again"));
     fs::copy(folder("killed"), folder("again"), fs::copy_options::recursive);
     fs::copy_file(copy, folder("again") + "/checkpoint", fs::copy_options::overwrite_existing);
-    ASSERT_EQ(end_of(start("train --resume again")), 0) << told();
+    ASSERT_EQ(wait_for(start("train --resume again")), 0) << told();
     expect_same_bits(load(folder("killed")), load(folder("again")));
   }
 }
@@ -119,9 +94,9 @@ TEST_F(Processes, ADeterministicRunKeepsItsLearnersOnALargerMachine) {
   const std::string tiny =
       "train --model logistic --batch 80 --epochs 2 --deterministic --sync-period 9 --data " +
       data_.spec() + " --out run";
-  ASSERT_EQ(end_of(start(tiny, "taskset -c 0 ")), 0) << told();
-  ASSERT_EQ(end_of(start("train --resume run")), 0) << told();
-  ASSERT_EQ(end_of(start("train --resume run --epochs 3")), 0) << told();
+  ASSERT_EQ(wait_for(start(tiny, "taskset -c 0 ")), 0) << told();
+  ASSERT_EQ(wait_for(start("train --resume run")), 0) << told();
+  ASSERT_EQ(wait_for(start("train --resume run --epochs 3")), 0) << told();
   EXPECT_EQ(load(folder("run")).position.arrangement.learners, 1);
   EXPECT_EQ(load(folder("run")).position.step, 15);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/error_text.h"
+#include "support/text.h"
 #include "sync/sync.h"
 #include "train/config.h"
 #include "train/tiny_run.h"
@@ -11,6 +12,7 @@ namespace crossbow {
 namespace {
 
 using testing::error_of;
+using testing::expect_says;
 
 TrainOptions resolved(std::string_view toml) {
   TrainOptions options;
@@ -20,10 +22,6 @@ TrainOptions resolved(std::string_view toml) {
 
 std::string complaint(std::string_view toml) {
   return error_of([&] { validate(resolved(toml)); });
-}
-
-void expect_says(const std::string& text, const char* part) {
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
 }
 
 /// The name of every algorithm, as a parameter of tests.

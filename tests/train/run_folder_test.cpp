@@ -11,6 +11,7 @@
 
 #include "core/file.h"
 #include "support/error_text.h"
+#include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/run_folder.h"
 #include "train/tiny_run.h"
@@ -20,14 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::error_of;
+using testing::expect_says;
 using testing::load;
+using testing::text_of;
 using testing::tiny_net;
 using testing::tiny_options;
 using testing::TinyData;
-
-void expect_says(const std::string& text, const std::string& part) {
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
-}
 
 class RunFolders : public ::testing::Test {
  protected:
@@ -37,10 +36,6 @@ class RunFolders : public ::testing::Test {
     return o;
   }
   std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
-  std::string text_of(const std::string& file) {
-    std::ifstream in(runs_.path() / file);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
 
   TinyData data_;
   data::TemporaryFolder runs_;
@@ -60,7 +55,7 @@ TEST_F(RunFolders, FilesThatARunWouldWriteOverAreRefusedAndKept) {
       const std::string error = error_of([&] { train(*net, options(file)); });
       expect_says(error, std::string("holds a ") + file + " already");
       expect_says(error, "choose another folder");
-      EXPECT_EQ(text_of(path), "by hand");
+      EXPECT_EQ(text_of(folder(path)), "by hand");
     }
   }
   fs::create_directory(folder("run"));
@@ -72,10 +67,10 @@ TEST_F(RunFolders, OtherFilesInTheFolderStay) {
   fs::create_directory(folder("run"));
   std::ofstream(folder("run") + "/notes.txt") << "by hand";
   EXPECT_NE(error_of([&] { train(unfit, options("run")); }), "no error");
-  EXPECT_EQ(text_of("run/notes.txt"), "by hand");
+  EXPECT_EQ(text_of(folder("run/notes.txt")), "by hand");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder("run")), {}), 1);
   train(tiny_net, options("run"));
-  EXPECT_EQ(text_of("run/notes.txt"), "by hand");
+  EXPECT_EQ(text_of(folder("run/notes.txt")), "by hand");
 }
 
 TEST_F(RunFolders, ARunThatCannotBeginTakesAwayOnlyTheFolderThatItMade) {
@@ -188,7 +183,7 @@ TEST_F(RunFolders, ALineThatCannotBeWrittenWholeIsTakenBack) {
   EXPECT_EQ(static_cast<int64_t>(fs::file_size(path)), one);
   EXPECT_EQ(log.bytes(), one);
   log.step(2, 32, 0.5, 0.1);
-  EXPECT_EQ(text_of("metrics.jsonl"),
+  EXPECT_EQ(text_of(folder("metrics.jsonl")),
             "{\"step\":1,\"samples\":16,\"loss\":0.5,\"lr\":0.1}\n"
             "{\"step\":2,\"samples\":32,\"loss\":0.5,\"lr\":0.1}\n");
 }
@@ -205,7 +200,7 @@ TEST_F(RunFolders, MetricsThatAreShorterThanTheCheckpointSaysGetANote) {
   testing::StopAfter watch(1000);
   train(tiny_net, again, &watch);
   expect_says(watch.notes, "metrics.jsonl is 10 bytes shorter than the checkpoint says");
-  std::istringstream lines(text_of("run/metrics.jsonl"));
+  std::istringstream lines(text_of(folder("run/metrics.jsonl")));
   for (std::string line; std::getline(lines, line);) {
     EXPECT_TRUE(nlohmann::json::accept(line)) << line;
   }

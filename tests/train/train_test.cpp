@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "support/error_text.h"
+#include "support/text.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/tiny_run.h"
@@ -17,13 +18,10 @@ namespace crossbow {
 namespace {
 
 using testing::error_of;
+using testing::expect_says;
 using testing::tiny_net;
 using testing::tiny_options;
 using testing::TinyData;
-
-void expect_says(const std::string& text, const std::string& part) {
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
-}
 
 class Train : public ::testing::Test {
  protected:

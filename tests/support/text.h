@@ -1,0 +1,22 @@
+// Texts that tests look into.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace crossbow::testing {
+
+inline std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void expect_says(const std::string& text, const std::string& part) {
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
+}
+
+}  // namespace crossbow::testing
