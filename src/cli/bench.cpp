@@ -146,7 +146,7 @@ int run(const Flags& flags) {
   if (!(flags.seconds > 0) || flags.seconds > 3600) {
     fail_usage("--seconds {}: it must be above 0 and at most 3600", flags.seconds);
   }
-  if (const auto note = precision_note(options)) fmt::print(stderr, "note: {}\n", *note);
+  if (const auto note = precision_note(options)) cli::note(*note);
   const BenchmarkResult result = benchmark(options, flags.seconds);
   if (flags.json) {
     print_json(to_json(result));

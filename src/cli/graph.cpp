@@ -132,7 +132,7 @@ int run(const Flags& flags) {
     fmt::print("{}", to_dot(shown, fused_name));
     return 0;
   }
-  if (const auto note = precision_note(options)) fmt::print(stderr, "note: {}\n", *note);
+  if (const auto note = precision_note(options)) cli::note(*note);
   const Arrangement arrangement = candidates(options).front();
   CompiledModel model(forward, compile_options(options, arrangement, nullptr));
   const Memory memory = memory_of(model, options, arrangement);

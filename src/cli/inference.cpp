@@ -14,8 +14,7 @@ void InferenceFlags::add(CLI::App& app, bool data) {
 
 TrainedModel InferenceFlags::model() const {
   return TrainedModel(
-      run_, [&](const TrainOptions& options) { return options_.apply(options); },
-      [](std::string_view text) { fmt::print(stderr, "note: {}\n", text); });
+      run_, [&](const TrainOptions& options) { return options_.apply(options); }, note);
 }
 
 }  // namespace crossbow::cli

@@ -28,6 +28,10 @@ void complain(std::string_view command, std::string_view sentence) {
   put(stderr, "{}: {}\n", command, printable(sentence));
 }
 
+void note(std::string_view sentence) {
+  complain("note", sentence);
+}
+
 void check_standard_output() {
   if (std::fflush(stdout) != 0 && g_output_error == 0) g_output_error = errno;
   if (g_output_error == 0 && !std::ferror(stdout)) return;

@@ -24,6 +24,9 @@ void put(fmt::format_string<Args...> format, Args&&... args) {
 /// One sentence on standard error, on one line whatever is quoted in it.
 void complain(std::string_view command, std::string_view sentence);
 
+/// The same for what is no failure.
+void note(std::string_view sentence);
+
 /// Throws Error if standard output has not taken what was written to it.
 void check_standard_output();
 

@@ -176,7 +176,7 @@ int run(const Flags& flags) {
     if (flags.json) predictions.push_back(to_json(picture, info));
     if (!picture.error.empty()) {
       failed = true;
-      fmt::print(stderr, "crossbow predict: {}\n", printable(picture.error));
+      complain("crossbow predict", picture.error);
     } else if (!flags.json) {
       print_line(picture, info);
     }

@@ -96,10 +96,14 @@ Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out)), told_time_(now
       std::unique_lock lock(mutex);
       while (!tick.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; })) {
         if (stop.stop_requested()) return;
-        if (bar_) {
-          draw();
-        } else {
-          tell();
+        try {
+          if (bar_) {
+            draw();
+          } else {
+            tell();
+          }
+        } catch (const std::exception&) {
+          // Short of memory: the training comes first.
         }
       }
     });

@@ -148,7 +148,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
       devices == 1 ? "" : fmt::format(" on each of {} devices", devices), o.batch, o.precision);
   print_memory(out, r);
   const std::string folder = printable(*o.out);
-  put(out, "  run       {}: checkpoint, metrics.jsonl, config.toml, plan.json\n", folder);
+  put(out, "  run       {}\n", folder);
   if (!r.interrupted) put(out, "  next      crossbow eval {}\n", folder);
 }
 

@@ -64,7 +64,7 @@ std::string group_in(const Hierarchy& hierarchy, const fs::path& root) {
 std::vector<fs::path> folders(const Hierarchy& hierarchy, const fs::path& root) {
   std::string group = group_in(hierarchy, root);
   // A container may see its own group, or one above it, as the top.
-  if (hierarchy.top != "/" && group.starts_with(hierarchy.top)) {
+  if (hierarchy.top != "/" && (group + '/').starts_with(hierarchy.top + '/')) {
     group.erase(0, hierarchy.top.size());
   }
   const fs::path mount = root / fs::path(hierarchy.mount_point).relative_path();

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <vector>
 
 #include "core/error.h"
 
@@ -96,7 +97,11 @@ Descriptor open_regular_file(const fs::path& path) {
   }
   // O_NONBLOCK: should a pipe take the file's place in between.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0) fail("cannot read {}: {}", path.string(), std::strerror(errno));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+    fail("cannot read {}: {}", path.string(), std::strerror(errno));
+  }
+  if (!S_ISREG(status.st_mode)) fail("cannot read {}: it is no regular file", path.string());
   return file;
 }
 
@@ -163,6 +168,23 @@ void AtomicFile::commit() {
   // The rename itself must survive a power cut; not every file system lets a folder be synced.
   const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
+}
+
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  const Descriptor file = open_regular_file(from);
+  AtomicFile copy(to);
+  std::vector<uint8_t> piece(1 << 18);
+  for (;;) {
+    const ssize_t n = ::read(file.get(), piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot read {}: {}", from.string(), std::strerror(errno));
+    if (n == 0) break;
+    copy.write(std::span(piece).first(static_cast<size_t>(n)));
+  }
+  copy.commit();
 }
 
 void write_file_atomically(const fs::path& path,

@@ -24,7 +24,7 @@ class Descriptor {
   }
   ~Descriptor();
   int get() const { return fd_; }
-  /// It is the caller's from now on.
+  /// The caller closes the descriptor.
   int release() { return std::exchange(fd_, -1); }
 
  private:
@@ -70,6 +70,10 @@ class AtomicFile {
   Descriptor file_;  // locked: its writer lives
   bool committed_ = false;
 };
+
+/// Gives the file a second name, `to`, which nothing has yet. Where the file system has no links,
+/// `to` is a copy that is on disk. Throws Error if it cannot be made.
+void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// AtomicFile's job in one call, for the concatenation of `parts`.
 void write_file_atomically(const std::filesystem::path& path,

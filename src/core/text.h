@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers and names as people read them.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct LearnerMemory {
   double batches = 0;    // in all: buffers of batches
   double saved = 0;      // what a copy of the whole state takes, while there is one
 
-  /// Of what stays.
+  /// Everything but `saved`.
   double total_mb() const {
     return learners * replica + workers * arena + devices * central + evaluated + bound + batches;
   }
@@ -31,7 +31,7 @@ struct LearnerMemory {
 LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
                         const EngineOptions& options);
 
-/// Of an execution of that program, about, in MiB.
+/// Estimated memory of one bound execution of the program, in MiB.
 double execution_mb(const Program& program);
 
 }  // namespace crossbow

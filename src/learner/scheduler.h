@@ -29,10 +29,9 @@ class Scheduler {
   /// Of each device; learners and workers of a device are numbered in a row.
   Scheduler(int devices, int learners, int workers);
 
-  /// Each learner has the worker, or two, that would run it if all learners of the device were
-  /// shared out evenly; where there are more learners than workers, their neighbours run it too, so
-  /// that no worker is idle long. A learner is bound to the arenas of few workers then, however
-  /// many there are.
+  /// The learners of a device are dealt evenly to its workers, in order. A learner may run on the
+  /// workers that it is dealt to and, where there are more learners than workers, on their
+  /// neighbours, so that no worker is idle for long. So few workers bind a learner.
   bool may_run(int worker, int learner) const;
 
   /// Begins a segment of that many iterations, counted from 0. `stop` is asked before each

@@ -10,8 +10,7 @@ void expect_sides(std::string_view model, const Shape& images, int64_t least, in
     if (side >= least && side <= most) continue;
     fail(
         "the model '{}' is for images of {} to {} pixels a side, not {}x{}; scale a folder's "
-        "images "
-        "with --image-size, or choose resnet-20",
+        "images with --image-size, or choose resnet-20",
         model, least, most, images[2], images[3]);
   }
 }

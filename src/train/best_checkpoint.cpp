@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "train/checkpoint.h"
 
 namespace crossbow {
@@ -10,12 +11,12 @@ namespace crossbow {
 namespace fs = std::filesystem;
 
 BestCheckpoint::BestCheckpoint(fs::path folder, bool resumed) : folder_(std::move(folder)) {
-  if (!resumed || !fs::exists(path())) return;
+  if (!resumed || type_of(path()) == fs::file_type::not_found) return;
   try {
     const Checkpoint kept = load_checkpoint(path(), [](std::string_view) {});
     if (!kept.history.empty()) epoch_ = kept.history.back();
   } catch (const Error&) {
-    epoch_.reset();  // the next good epoch replaces it
+    // The next good epoch replaces it.
   }
 }
 
@@ -28,14 +29,12 @@ void BestCheckpoint::keep(const EpochRecord& epoch) {
   const fs::path newest = folder_ / "checkpoint", next = folder_ / "checkpoint.best.next";
   std::error_code error;
   fs::remove(next, error);
-  fs::create_hard_link(newest, next, error);
-  if (error) fs::copy_file(newest, next, error);  // the file system knows no links
-  if (!error) fs::rename(next, path(), error);
+  link_or_copy(newest, next);
+  fs::rename(next, path(), error);
   if (error) {
     std::error_code ignored;
     fs::remove(next, ignored);
-    fail("cannot write {} ({}): make room or choose another folder with --out", path().string(),
-         error.message());
+    fail("cannot write {} ({})", path().string(), error.message());
   }
   fs::remove(next, error);  // which a rename onto the same file leaves
   epoch_ = epoch;

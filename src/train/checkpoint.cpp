@@ -144,13 +144,8 @@ bool keep_newest(const fs::path& folder, const fs::path& kept) {
   } catch (const Error&) {
     return false;
   }
-  fs::create_hard_link(newest(folder), kept, error);
-  if (!error) return true;
-  // Not every file system has links.
-  fs::copy_file(newest(folder), kept, error);
-  std::error_code ignored;
-  if (error) fs::remove(kept, ignored);
-  return !error;
+  link_or_copy(newest(folder), kept);
+  return true;
 }
 
 }  // namespace

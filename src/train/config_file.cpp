@@ -13,7 +13,6 @@ namespace crossbow {
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
-constexpr int64_t kMostDots = 1000;
 
 std::string value_text(const toml::node& node, std::string_view name) {
   if (const auto* s = node.as_string()) return s->get();
@@ -45,13 +44,22 @@ bool is_list(const OptionEntry& entry) {
   return std::holds_alternative<std::optional<std::vector<double>> TrainOptions::*>(entry.member);
 }
 
+/// The parser recurses into every part of a dotted key, which lies within a line.
+void expect_short_keys(std::string_view toml, std::string_view source) {
+  constexpr int64_t kMostDots = 1000;
+  for (int line = 1; !toml.empty(); ++line) {
+    const std::string_view text = toml.substr(0, toml.find('\n'));
+    if (std::count(text.begin(), text.end(), '.') > kMostDots) {
+      fail_usage("{}:{}: the line has more than {} dots", source, line, kMostDots);
+    }
+    toml.remove_prefix(std::min(toml.size(), text.size() + 1));
+  }
+}
+
 }  // namespace
 
 void apply_config(TrainOptions& options, std::string_view toml, std::string_view source) {
-  // The parser recurses into every part of a dotted key, and so do those who take the table away.
-  if (std::count(toml.begin(), toml.end(), '.') > kMostDots) {
-    fail_usage("{}: a configuration has less than {} dots", source, kMostDots);
-  }
+  expect_short_keys(toml, source);
   toml::table table;
   try {
     table = toml::parse(toml);

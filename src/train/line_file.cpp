@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "train/record_json.h"
 
 namespace crossbow {
@@ -22,10 +23,16 @@ std::pair<std::string_view, bool> line_at(std::string_view text, size_t begin) {
   return {text.substr(begin, end - begin), end != text.npos};
 }
 
-/// Why this is no change that may follow those; nothing if it is one, which is added.
+/// Adds the change that `line` describes to `changes`. Returns why it cannot, or an empty text.
 std::string add_change(std::string_view line, std::vector<LearnerChange>& changes) {
+  nlohmann::json json;
   try {
-    const LearnerChange change = change_from_json(nlohmann::json::parse(line));
+    json = parse_json(line);
+  } catch (const Error&) {
+    return "it is no change of learners";
+  }
+  try {
+    const LearnerChange change = change_from_json(json);
     if (!changes.empty() && change.place() < changes.back().place()) {
       return "it lies before the change above it";
     }
@@ -99,8 +106,9 @@ void LineFile::sync() {
 }
 
 void LineFile::fail_to(const char* what) const {
-  fail("cannot {} {} ({}): make room or choose another folder with --out", what, path_.string(),
-       std::strerror(errno));
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  fail("cannot {} {} ({}){}", what, path_.string(), std::strerror(errno),
+       full ? ": make room" : "");
 }
 
 void LearnerLog::read(const std::function<void(std::string_view)>& warn) {

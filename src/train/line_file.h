@@ -13,7 +13,8 @@
 
 namespace crossbow {
 
-/// Of one process and thread. Throws Error naming the file where it cannot be read or written.
+/// One process and one thread at a time may use a file. Throws Error naming the file where it
+/// cannot be read or written.
 class LineFile {
  public:
   /// Makes the file unless it is there; for what is no regular file throws and never waits.

@@ -68,11 +68,15 @@ std::vector<std::string> schedule_notes(const TrainOptions& o) {
 std::string promise(const TrainOptions& options, LearnerChoice choice) {
   switch (choice) {
     case LearnerChoice::fixed:
+      if (options.resume && !options.learners && !options.deterministic) {
+        return "the same bits from here on, on this machine; a new run may choose other learners";
+      }
       return options.deterministic
                  ? "same seed, same bits, on every machine with this processor and as many cores"
                  : "same seed, same bits, on this machine; elsewhere with --deterministic";
     case LearnerChoice::remembered:
-      return "same seed, same bits, as long as the learners stay as many; --learners N holds them";
+      return "same seed, same bits, as long as the number of learners stays the same; --learners N "
+             "fixes it";
     case LearnerChoice::timed:
       break;
   }
@@ -101,7 +105,8 @@ std::optional<std::string> LossWatch::look(double loss) {
   return risen(loss);
 }
 
-/// Few large steps may have taught much and left the mean of the epoch's losses.
+/// With few, large steps the net may have learned although the mean loss of the epoch is still
+/// high, so the other figures must agree.
 bool LossWatch::guessed(const EpochRecord& e, double loss) const {
   constexpr double kFalls = 0.97, kFallen = 0.9;  // from epoch to epoch; below a guess's
   const double chance = 1 / classes_;

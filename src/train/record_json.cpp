@@ -17,7 +17,7 @@ json to_json(const Arrangement& a) {
   return {{"learners", a.learners}, {"threads_per_learner", a.threads}};
 }
 
-/// Of times: so that sums of them are numbers.
+/// A duration. The limit keeps sums of durations finite.
 double seconds_from(const json& object, const char* key) {
   constexpr double kLongest = 1e12;
   const auto seconds = object.at(key).get<double>();

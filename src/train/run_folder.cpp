@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 bool make(const fs::path& path) {
   std::error_code error;
   const bool made = fs::create_directories(path, error);
-  if (!fs::is_directory(path, error)) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
     fail("cannot make the folder {} ({}): choose another with --out", path.string(),
          error ? error.message() : "it is a file");
   }
@@ -39,8 +40,8 @@ void refuse_files_of_a_run(const fs::path& path) {
         "another",
         path.string());
   }
-  for (const char* file :
-       {"checkpoint.best", "config.toml", "metrics.jsonl", "learners.jsonl", "plan.json"}) {
+  for (const char* file : {"checkpoint.best", "checkpoint.best.next", "checkpoint.kept",
+                           "config.toml", "metrics.jsonl", "learners.jsonl", "plan.json"}) {
     if (!holds(file)) continue;
     fail_usage(
         "--out {}: the folder holds a {} already, which the run would write over; choose another "

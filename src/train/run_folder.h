@@ -42,14 +42,15 @@ class RunFolder {
   /// Of a new run: makes the folder unless it is there. Throws UsageError if it holds a file that
   /// the run would write, Error if it cannot be made or another process trains into it.
   static RunFolder begin(const std::filesystem::path& path);
-  /// Of a run to go on with. Throws Error if another process trains into it, UsageError for a file.
+  /// Of a run to go on with. Throws Error if another process trains into it, UsageError if `path`
+  /// is a file.
   static RunFolder go_on(const std::filesystem::path& path);
   /// Takes away a folder that it made and that is still empty.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Of a run to go on with, where it goes on from: as load_checkpoint.
+  /// Loads the checkpoint of a resumed run. Throws and warns as load_checkpoint does.
   Checkpoint load(const std::function<void(std::string_view)>& warn);
   /// Whether the run has yet to save its first checkpoint.
   bool is_new() const { return !resumed_ && !metrics_; }
@@ -72,7 +73,7 @@ class RunFolder {
   Choices plan_before() const;
   LearnerLog& learners() { return learners_; }
   const LearnerLog& learners() const { return learners_; }
-  /// Of the changes of learners those that are yet to be made from there on, in order.
+  /// The changes of learners that the run made after `position`, in order.
   std::vector<LearnerChange> changes_after(const Position& position) const;
 
  private:

@@ -29,11 +29,11 @@ void summarise(const Checkpoint& c, RunSummary& run) {
     run.best_test_accuracy = best->test_accuracy;
     run.best_epoch = best->epoch;
   }
-  const int64_t seen =
-      c.position.epoch * c.samples + std::min(c.position.batch * c.options.batch, c.samples);
-  if (run.train_seconds > 0) {
-    run.images_per_second = static_cast<double>(seen) / run.train_seconds;
-  }
+  const auto samples = static_cast<double>(c.samples);
+  const double batches =
+      static_cast<double>(c.position.batch) * static_cast<double>(c.options.batch);
+  const double seen = static_cast<double>(c.position.epoch) * samples + std::min(batches, samples);
+  if (run.train_seconds > 0) run.images_per_second = seen / run.train_seconds;
 }
 
 }  // namespace

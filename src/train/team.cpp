@@ -45,8 +45,8 @@ void compile_training(CompiledModel& model, const TrainOptions& options,
              e.what(), options.splits, options.batch, count(rows, "row"));
       }
       fail(
-          "{}: {} training images in batches of {} end in one, or in a part, of {}; choose another "
-          "--batch",
+          "{}: {} training images in batches of {} leave a last batch, or a part of it, with {}; "
+          "choose another --batch",
           e.what(), dataset.train->size(), options.batch, count(rows, "row"));
     }
   }
@@ -90,8 +90,9 @@ const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOpt
   const double left = free_memory_mb();
   if (needed > left) {
     fail_usage(
-        "--learners {}: with a batch of {} they need {:.0f} MiB, and this machine has {:.0f} left, "
-        "limits on this process counted; choose fewer, a smaller --batch, or more --splits",
+        "--learners {}: with a batch of {} they need {:.0f} MiB, and this process may take {:.0f} "
+        "more; "
+        "choose fewer, a smaller --batch, or more --splits",
         memory.learners / memory.devices, options.batch, needed, left);
   }
   return memory;

@@ -97,7 +97,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
   tell_team();
 }
 
-/// Of the learners that a device may try.
+/// The largest number of learners that the search may try on a device.
 int Trainer::most_learners() const {
   const int64_t batches = pipeline_.batches() / device_list(options_.device).count;
   return candidates(options_, batches).back().learners;
@@ -138,7 +138,8 @@ void Trainer::make(const LearnerChange& change) {
   position_.settled = change.settled;
 }
 
-/// Of ssgd's learners, who have one momentum: it becomes that of a learner alone, and the reverse.
+/// With one learner, the momentum that ssgd's learners share becomes the learner's own; with
+/// several, the learner's own becomes the shared one.
 void Trainer::share_momentum(const Arrangement& next, Checkpoint& state) const {
   using Role = Checkpoint::Role;
   const Central* now = team_->engine.central();
@@ -193,6 +194,10 @@ TrainResult Trainer::run() {
   if (best_ && position_.batch == 0 && !history_.empty() && best_->beaten_by(history_.back())) {
     save();
     keep_if_best();
+  }
+  if (position_.epoch >= *options_.epochs) {
+    observer_.note(fmt::format("nothing is left to do: the run has its {}; --epochs sets more",
+                               count(*options_.epochs, "epoch")));
   }
   while (position_.epoch < *options_.epochs && !reached_target() && !out_of_patience()) {
     if (!train_epoch() || !finish_epoch()) {
@@ -301,7 +306,7 @@ void Trainer::report_iteration(std::span<const float> losses) {
               std::memory_order_relaxed);
 }
 
-/// Measuring its batch norm is a part of training.
+/// The time that the model's batch-norm statistics take counts as training time.
 const Replica& Trainer::model() {
   const auto start = Clock::now();
   const Replica& model = team_->model_at(position_.step);
@@ -467,8 +472,11 @@ void Trainer::fail_not_finite(const std::string& what, int64_t updates, double l
         "weights of the net",
         what);
   }
-  fail("{}: the learning rate {} is probably too high; try --lr {:.1g} or --clip-norm 1{}", what,
-       lr, *options_.lr / 10, kept_checkpoint());
+  fail(
+      "{}: the learning rate {:.3g} is probably too high; try --lr {:.1g} or --clip-norm 1 in a "
+      "new "
+      "run{}",
+      what, lr, *options_.lr / 10, kept_checkpoint());
 }
 
 }  // namespace crossbow

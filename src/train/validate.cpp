@@ -194,6 +194,9 @@ void validate(const TrainOptions& o) {
                *o.target_accuracy);
   }
   validate_texts(o);
+  // A run's record must be read back when it is resumed.
+  TrainOptions again;
+  apply_config(again, to_config(o), "the run's config.toml");
 }
 
 void check_resumable(const TrainOptions& before, const TrainOptions& now) {

@@ -3,6 +3,7 @@
 #include "data/files.h"
 #include "support/odd_files.h"
 #include "train/config.h"
+#include "train/recipe.h"
 
 namespace crossbow {
 namespace {
@@ -25,10 +26,22 @@ TEST(ConfigFile, AKeyOfManyPartsIsRefusedBeforeAnybodyRecursesIntoIt) {
   for (int i = 0; i < 50000; ++i) parts += "a.";
   TrainOptions options;
   for (const std::string& text : {parts + "a = 1", "[" + parts + "a]", "batch = 8 # " + parts}) {
-    EXPECT_ERROR(apply_config(options, text, "deep.toml"), "deep.toml: a configuration has less");
+    EXPECT_ERROR(apply_config(options, text, "deep.toml"), "the line has more than 1000 dots");
   }
   EXPECT_ERROR(apply_config(options, parts.substr(0, 1998) + "a = 1", "deep.toml"),
                "there is no such option");
+}
+
+/// A run must be able to read its own record.
+TEST(ConfigFile, WhatCouldNotBeReadBackIsRefusedFirst) {
+  TrainOptions options = with_recipe({}, find_model("lenet").recipe);
+  options.lr_schedule = "multistep";
+  options.lr_gamma = 0.9;
+  options.lr_milestones.emplace();
+  for (int i = 1; i <= 900; ++i) options.lr_milestones->push_back(i + 0.5);
+  validate(options);
+  for (int i = 901; i <= 1099; ++i) options.lr_milestones->push_back(i + 0.5);
+  EXPECT_ERROR(validate(options), "the line has more than 1000 dots");
 }
 
 }  // namespace

@@ -35,10 +35,10 @@ TEST(SingleRows, AreRefusedWithTheOptionThatMakesThem) {
   for (const char* device : {"cpu", "ref"}) {
     SCOPED_TRACE(device);
     EXPECT_EQ(error_with(1, 1, device), kError);
-    EXPECT_EQ(error_with(23, 1, device),
-              std::string(kError) +
-                  ": 70 training images in batches of 23 end in one, or in a part, of 1 row; "
-                  "choose another --batch");
+    EXPECT_EQ(error_with(23, 1, device), std::string(kError) +
+                                             ": 70 training images in batches of 23 leave a last "
+                                             "batch, or a part of it, with 1 row; "
+                                             "choose another --batch");
     EXPECT_EQ(error_with(7, 7, device),
               std::string(kError) +
                   ": --splits 7 cuts batches of 7 into parts, one of them of 1 row; choose fewer");
