@@ -133,5 +133,16 @@ TEST_F(Streams, APipeHearsOfALongEpoch) {
   expect_says(text_of(path("out")), "\nepoch 1/10: ");
 }
 
+/// A processor without bf16 is told of in a note, which nobody can read here.
+TEST_F(Streams, ANoteThatCannotBeWrittenEndsNothing) {
+  ASSERT_EQ(crossbow(tiny("--device cpu --out run")).code, 0) << text_of("err");
+  for (const char* command : {"eval run", "bench --model logistic --seconds 0.1"}) {
+    const Outcome o = shell("ONEDNN_MAX_CPU_ISA=AVX2 " + crossbow_binary() + ' ' + command +
+                            " --device cpu --precision bf16 2>/dev/full");
+    EXPECT_EQ(o.code, 0) << command;
+    EXPECT_NE(o.out, "") << command;
+  }
+}
+
 }  // namespace
 }  // namespace crossbow::testing
