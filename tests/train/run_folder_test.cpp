@@ -1,9 +1,7 @@
 // What a run does to a folder, and what it leaves alone.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 
 #include "core/file.h"
 #include "support/error_text.h"
+#include "support/full_disk.h"
 #include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/run_folder.h"
@@ -22,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::error_of;
 using testing::expect_says;
+using testing::FullDisk;
 using testing::load;
 using testing::text_of;
 using testing::tiny_net;
@@ -152,31 +152,13 @@ TEST_F(RunFolders, TheFirstFileIsTheCheckpoint) {
   }
 }
 
-/// As on a full disk, for as long as it lives no file of this process grows beyond so many bytes.
-class SmallFiles {
- public:
-  explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~SmallFiles() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*const handler_)(int);
-  rlimit before_{};
-};
-
 TEST_F(RunFolders, ALineThatCannotBeWrittenWholeIsTakenBack) {
   const fs::path path = runs_.path() / "metrics.jsonl";
   MetricsLog log(path, 0, [](std::string_view) {});
   log.step(1, 16, 0.5, 0.1);
   const int64_t one = log.bytes();
   {
-    const SmallFiles full(static_cast<rlim_t>(one + 10));
+    const FullDisk full(static_cast<rlim_t>(one + 10));
     const std::string error = error_of([&] { log.step(2, 32, 0.5, 0.1); });
     expect_says(error, "metrics.jsonl (File too large): make room");
   }
