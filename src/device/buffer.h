@@ -1,18 +1,23 @@
-// Owned, aligned memory. CPU memory for now; a device hands it out so that others can differ.
+// Owned, aligned memory of the host or of a device.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <utility>
 
 namespace crossbow {
 
-/// Page-aligned, zeroed when made, freed with the object; movable. `data()` is null when empty.
+/// Page-aligned, freed with the object; movable. `data()` is null when empty. What a device hands
+/// out is at addresses for its queues alone, and must be freed before the device.
 class Buffer {
  public:
+  using Free = std::function<void(std::byte*)>;
+
   Buffer() = default;
+  /// Of the host, zeroed.
   explicit Buffer(size_t bytes);
+  Buffer(std::byte* data, size_t bytes, Free free) : data_(data, std::move(free)), size_(bytes) {}
 
   std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -22,9 +27,6 @@ class Buffer {
   }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
   std::unique_ptr<std::byte, Free> data_;
   size_t size_ = 0;
 };

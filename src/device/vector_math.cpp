@@ -1,5 +1,7 @@
 #include "device/vector_math.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -16,6 +18,12 @@ std::map<Key, const VectorMath*>& implementations() {
 }
 
 }  // namespace
+
+double clip_scale(double limit, std::span<const double> sums) {
+  double squared = 0;
+  for (const double sum : sums) squared += sum;
+  return std::min(1.0, limit / (std::sqrt(squared) + 1e-6));
+}
 
 const VectorMath& vector_math(std::string_view device, DType dtype) {
   const auto it = implementations().find({device, dtype});

@@ -17,7 +17,6 @@ namespace crossbow {
 struct SgdStep {
   double lr = 0, momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  double gradient_scale = 1;  // below one where the global norm was clipped
   double pull = 0;
 };
 
@@ -25,9 +24,10 @@ struct SgdStep {
 struct SgdSpans {
   const void* weights;
   const void* gradient;
-  void* velocity;       // null iff momentum is 0
-  const void* central;  // null iff pull is 0
-  void* next;           // may be `weights`
+  void* velocity;                          // null iff momentum is 0
+  const void* central;                     // null iff pull is 0
+  void* next;                              // may be `weights`
+  const double* gradient_scale = nullptr;  // null: 1
 };
 
 /// Thread-safe and stateless. Pointers are 64-byte aligned spans of n elements of the dtype that
@@ -40,9 +40,16 @@ class VectorMath {
   /// out = Σ factors[i]·terms[i], added up in that order; `out` may be one of the terms.
   virtual void combine(std::span<const double> factors, std::span<const void* const> terms,
                        void* out, int64_t n) const = 0;
-  /// Sum of squares, accumulated in double.
-  virtual double squared_norm(const void* x, int64_t n) const = 0;
+  /// sum = the squares' sum, accumulated in double.
+  virtual void squared_norm(const void* x, int64_t n, double* sum) const = 0;
+  /// scale = clip_scale(limit, sums), of `count` sums.
+  virtual void find_clip_scale(double limit, const double* sums, int64_t count,
+                               double* scale) const = 0;
 };
+
+/// What a gradient, of whose squared norm these are the parts, is multiplied by so that its norm
+/// stays within the limit: min(1, limit / (norm + 1e-6)), as PyTorch's clip_grad_norm_ does.
+double clip_scale(double limit, std::span<const double> sums);
 
 /// "cpu" (f32) or "ref" (f32, f64). Throws Error if there is none.
 const VectorMath& vector_math(std::string_view device, DType dtype);

@@ -4,7 +4,6 @@
 // happen above them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,29 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "device/call.h"
 #include "device/layout.h"
-#include "device/vector_math.h"
 #include "graph/op.h"
 
 namespace crossbow {
-
-/// What changes from step to step; bound calls read it. Randomness depends on these numbers only.
-struct Step {
-  std::array<const void*, 2> inputs{};  // images (f32, plain) and labels of this batch
-  uint64_t seed = 0;
-  uint32_t epoch = 0;
-  uint64_t first_sample = 0;  // position in the epoch of the batch's first row
-  SgdStep sgd;                // for programs that update (CompileOptions::update)
-};
-
-/// Addresses in the order of the node's inputs and outputs; absent optional inputs are null.
-struct Operands {
-  std::vector<void*> inputs, outputs;
-  void* scratch = nullptr;  // 64-byte aligned, PreparedKernel::scratch_bytes long
-};
-
-/// One prebuilt kernel run. Allocates nothing in our code, locks nothing.
-using Call = std::function<void(const Step&)>;
 
 struct PreparedKernel {
   std::vector<Layout> inputs;   // what it reads; the plan converts where the offered ones differ

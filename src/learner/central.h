@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "device/device.h"
 #include "learner/scheduler.h"
 #include "plan/program.h"
 #include "sync/sync.h"
@@ -15,6 +16,7 @@ namespace crossbow {
 struct ExchangeInput {
   double lr = 0;
   std::vector<const void*> terms;  // weights or gradients
+  std::vector<const Event*> made;  // when the terms are there
   std::vector<double> factors;     // their shares in the mean
   std::vector<void*> weights;      // for algorithms that do not overlap
 };
@@ -22,8 +24,9 @@ struct ExchangeInput {
 /// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
 /// other, and the next one the other way round. So do the learners with their weights.
 ///
-/// An exchange is cut into chunks, which those who wait for it compute: each takes the next chunk
-/// until none is left. The order of the sums does not depend on who computes them.
+/// An exchange is cut into chunks (Device::exchange_piece), which those who wait for it give to the
+/// central queue, where each takes the next chunk until none is left; on the CPU that is to compute
+/// them. The order of the sums does not depend on who computes them.
 ///
 /// Several devices have a copy each and take part in every exchange: each sums up what its own
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
@@ -31,7 +34,8 @@ class Central {
  public:
   /// Which device this is, and how it reaches the others; null if it is alone.
   struct Place {
-    int device = 0;
+    Device& device;
+    int index = 0;
     Comm* comm = nullptr;
   };
 
@@ -50,14 +54,12 @@ class Central {
     std::vector<const void*> terms_;
     std::vector<void*> weights_, state_;
     Buffer mean_;
-    // Exchanges of the run that input_ and gradient_scale_ belong to.
-    int64_t described_exchange_ = -1, scaled_exchange_ = -1;
-    double gradient_scale_ = 1;
+    int64_t described_exchange_ = -1;  // of the run, which input_ belongs to
   };
 
   /// `clip_norm`: of the mean gradient, for algorithms that average gradients; 0: no limit.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
-          const VectorMath& math, double clip_norm, Place place);
+          double clip_norm, Place place);
 
   const SyncAlgorithm& sync() const { return *sync_; }
   const SyncAlgorithm::Traits& traits() const { return traits_; }
@@ -82,9 +84,10 @@ class Central {
   bool exchanges_at(int64_t i) const { return (since_ + i + 1) % period_ == 0; }
   int64_t exchanges_before(int64_t i) const { return (since_ + i) / period_; }
 
-  /// Returns when the segment's first `count` exchanges are complete, having computed of them what
-  /// it could; false if the segment failed. Any worker.
-  bool complete(int64_t count, Scheduler& scheduler, Scratch& scratch);
+  /// Returns when the segment's first `count` exchanges have been given to the central queue,
+  /// having given of them what it could; what `queue` is given from now on sees their results.
+  /// False if the segment failed. Any worker.
+  bool complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Queue& queue);
 
   /// Seconds that all threads together have spent computing exchanges, and waiting for learners.
   double working_seconds() const { return static_cast<double>(working_) * 1e-9; }
@@ -94,16 +97,21 @@ class Central {
   int64_t chunks_of(int64_t exchanges) const { return exchanges * phases_ * chunks_; }
   bool ready(int64_t block, const Scheduler& scheduler) const;
   bool reduces_before(int64_t block) const { return place_.comm && block % phases_ == 1; }
+  bool limits_after(int64_t block) const {
+    return clip_norm_ > 0 && block % phases_ == phases_ - 2;
+  }
   void compute(int64_t block, int64_t chunk, Scratch& scratch);
+  /// Follows upon a block's last chunk.
+  void close(int64_t block);
   int64_t iteration_of(int64_t exchange) const { return (exchange + 1) * period_ - since_ - 1; }
-  double gradient_scale(int64_t exchange, Scratch& scratch) const;
 
   const std::shared_ptr<const SyncAlgorithm> sync_;
   const SyncAlgorithm::Traits traits_;
-  const VectorMath& math_;
   const double clip_norm_;
-  const int64_t elements_, element_bytes_, chunks_;
+  const int64_t elements_, element_bytes_, chunk_, chunks_;  // of elements; their number
   const Place place_;
+  const std::unique_ptr<Queue> queue_;
+  const VectorMath& math_;
   // Of an exchange, all chunks of one before any of the next: the mean, which devices add up; its
   // norm, where that has a limit; what is made of it. The one and the other share a phase where
   // nothing lies between them.
@@ -111,15 +119,16 @@ class Central {
   Buffer z_[2];
   int64_t side_ = 0;
   std::vector<Buffer> state_;
-  Buffer mean_;                       // where it outlives a phase
-  std::vector<double> squared_norm_;  // with a limit to it, by chunk
+  Buffer mean_;    // where it outlives a phase, or is of one chunk
+  Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
+  std::unique_ptr<Event> made_;  // the last exchange given
   int64_t exchanges_ = 0, since_ = 0, period_ = 1;
   int64_t sums_ = 0;  // of the devices, before this segment
   Describe describe_;
 
   // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks
-  // of one phase; none of its chunks is claimed before the last block is computed.
-  std::atomic<int64_t> claimed_{0}, computed_{0};
+  // of one phase; none of its chunks is claimed before the last block is closed.
+  std::atomic<int64_t> claimed_{0}, computed_{0}, closed_{0};
   std::atomic<int64_t> working_{0}, waiting_{0};  // nanoseconds
 };
 

@@ -1,6 +1,8 @@
 // Trains a machine's learners: who has which batch, who runs where, when they agree.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -44,9 +46,10 @@ struct EngineBuffer {
   Kind kind;
   int64_t index;  // of the learner; of the central model's buffer
   std::byte* data;
+  Device* device;  // whose memory it is
 };
 
-/// Owns the learners, the central model, the workers and their arenas. One thread calls.
+/// Owns the learners, the central model, the workers and their workspaces. One thread calls.
 ///
 /// Learners may be apart by as many iterations as two exchanges lie apart (one less than one where
 /// the algorithm does not overlap), if the source has batches for them; what they compute does not
@@ -54,11 +57,12 @@ struct EngineBuffer {
 class Engine {
  public:
   /// `model` must have been asked for every program that will run, these programs sharing the
-  /// workers' arenas. `sync` is null for one learner on its own.
+  /// workers' workspaces. `sync` is null for one learner on its own.
   Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
          const EngineOptions& options);
 
-  /// Gives every learner and the central model these weights and states, and zero momentum.
+  /// Gives every learner and the central model these weights and states, which lie in the host's
+  /// memory, and zero momentum.
   void start_from(const Replica& model);
 
   /// Trains until the segment is done or `stop` said so, calling `progress` a few times a second
@@ -76,7 +80,7 @@ class Engine {
   void restart();
 
   /// What is evaluated and saved: the central model, with the mean of the learners' states; a copy
-  /// in memory that stays where it is, brought up to date by the call.
+  /// in the first device's memory that stays where it is, brought up to date by the call.
   Replica& snapshot();
   const Replica& model() const { return snapshot_; }
 
@@ -92,14 +96,33 @@ class Engine {
   const BatchShape& batch() const { return options_.batch; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
-  std::span<const Buffer> arenas() const { return arenas_; }
+  /// Of the workers that can read the snapshot.
+  std::span<const Workspace> evaluation_workspaces() const;
+  Device& device() const { return *devices_[0]; }
 
  private:
+  /// A step that a worker has given to its queue and that may still be under way.
+  struct Flight {
+    int learner = -1;  // none
+    int64_t iteration = 0;
+    int64_t index = 0;                   // of the batch in the epoch
+    const data::Batch* batch = nullptr;  // null for a step without one
+    std::unique_ptr<Event> done;
+    Buffer losses;  // by part of the batch
+  };
+  /// The one under way, and the one that is being given.
+  using Flights = std::array<Flight, 2>;
+
   void work(int worker);
+  /// Waits for the step's end, and returns its batch.
+  void land(Flight& flight);
+  /// After a failure: nothing is under way any more.
+  void abandon(int worker);
   /// Ends the segment with the exception that is being handled.
   void give_up();
   bool step(int worker, const Scheduler::Task& task);
   void describe(int device, int64_t iteration, ExchangeInput& input) const;
+  int device_of(int learner) const { return learner / options_.learners; }
   int64_t batch_of(int64_t iteration, int learner) const {
     return segment_.first_batch + iteration * learners() + learner;
   }
@@ -109,18 +132,22 @@ class Engine {
     return centrals_.empty() ? nullptr : centrals_[static_cast<size_t>(device)].get();
   }
   void make_device(CompiledModel& model, int device);
+  int64_t batches_done() const;
   int64_t rows_of(int64_t batch) const;
 
   const EngineOptions options_;
   const std::shared_ptr<const ParameterLayout> layout_;
-  const VectorMath& math_;
+  const std::vector<Device*> devices_;
   const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
   Scheduler scheduler_;
   std::unique_ptr<LocalGroup> comm_;                // of several devices
   std::vector<std::unique_ptr<Central>> centrals_;  // by device
-  std::vector<Buffer> arenas_;                      // by worker
+  std::vector<Workspace> workspaces_;               // by worker
+  std::vector<Flights> flights_;                    // by worker
   std::vector<std::unique_ptr<Learner>> learners_;
+  std::unique_ptr<std::atomic<int64_t>[]> landed_;  // steps of the segment, by learner
   Replica snapshot_;
+  std::vector<Buffer> gathered_;           // states of learners whose memory is another device's
   std::vector<Central::Scratch> scratch_;  // by worker
   Segment segment_;
   Workers workers_;  // last: its threads use all of the above

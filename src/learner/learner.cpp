@@ -32,31 +32,35 @@ std::vector<int64_t> BatchShape::program_rows() const {
   return all;
 }
 
-Learner::Learner(CompiledModel& model, const LearnerPlan& plan,
-                 std::span<const Buffer* const> arenas)
+Learner::Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
+                 std::span<const Workspace* const> workspaces)
     : plan_(plan),
-      math_(vector_math(model.options().device, model.parameters()->dtype)),
+      dtype_(model.parameters()->dtype),
       elements_(model.parameters()->parameter_elements),
       programs_update_(model.options().update),
-      program_rows_(plan.batch.program_rows()) {
+      program_rows_(plan.batch.program_rows()),
+      workspaces_(workspaces.begin(), workspaces.end()),
+      done_(device.make_event()) {
   if (programs_update_) expect_no_use_of_whole_gradient(plan);
   const ParameterLayout& layout = *model.parameters();
   const size_t bytes = static_cast<size_t>(elements_) * size_of(layout.dtype);
   const bool pulled = plan.central[0] != nullptr, shared = plan.shared_weights != nullptr;
-  if (!shared) weights_[0] = Buffer(bytes);
-  if (pulled) weights_[1] = Buffer(bytes);
-  if (!shared && plan.sgd.momentum > 0) momentum_ = Buffer(bytes);
-  if (!programs_update_) gradients_ = Buffer(bytes);
-  if (plan.batch.splits > 1) part_gradients_ = Buffer(bytes);
-  states_ = Buffer(static_cast<size_t>(layout.state_elements) * size_of(layout.dtype));
+  if (!shared) weights_[0] = device.allocate_zeroed(bytes);
+  if (pulled) weights_[1] = device.allocate_zeroed(bytes);
+  if (!shared && plan.sgd.momentum > 0) momentum_ = device.allocate_zeroed(bytes);
+  if (!programs_update_) gradients_ = device.allocate_zeroed(bytes);
+  if (plan.batch.splits > 1) part_gradients_ = device.allocate_zeroed(bytes);
+  if (!shared && plan.sgd.clip_norm > 0) clip_ = device.allocate(2 * sizeof(double));
+  states_ =
+      device.allocate_zeroed(static_cast<size_t>(layout.state_elements) * size_of(layout.dtype));
 
   std::vector<Route> routes;
   if (pulled) routes = {{0, 1}, {1, 0}};
   if (!pulled || plan.stays) routes.push_back({0, 0});
   if (pulled && plan.stays) routes.push_back({1, 1});
-  bound_.resize(arenas.size() * 4 * program_rows_.size());
-  for (size_t worker = 0; worker < arenas.size(); ++worker) {
-    if (!arenas[worker]) continue;
+  bound_.resize(workspaces.size() * 4 * program_rows_.size());
+  for (size_t worker = 0; worker < workspaces.size(); ++worker) {
+    if (!workspaces[worker]) continue;
     for (const Route route : routes) {
       ReplicaView view;
       view.parameters = weights(route.from);
@@ -67,15 +71,23 @@ Learner::Learner(CompiledModel& model, const LearnerPlan& plan,
       view.central = plan.central[static_cast<size_t>(route.from)];
       for (size_t program = 0; program < program_rows_.size(); ++program) {
         bound_[index(static_cast<int>(worker), route, program)] = std::make_unique<const Bound>(
-            model.training(program_rows_[program]), view, *arenas[worker]);
+            model.training(program_rows_[program]), view, *workspaces[worker]);
       }
     }
   }
 }
 
-float Learner::add_up_parts(int worker, Step step, int64_t rows, Route route) {
-  double loss = 0;
-  for (int64_t first = 0; first < rows; first += plan_.batch.part_rows()) {
+Queue& Learner::begin(int worker) {
+  Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
+  if (worker != last_worker_) queue.wait(*done_);
+  last_worker_ = worker;
+  return queue;
+}
+
+void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
+                           std::span<float> losses) {
+  Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
+  for (int64_t first = 0, part = 0; first < rows; first += plan_.batch.part_rows(), ++part) {
     const int64_t n = std::min(plan_.batch.part_rows(), rows - first);
     const Bound& bound = bound_for(worker, route, n);
     bound.execution.run(step);
@@ -83,32 +95,47 @@ float Learner::add_up_parts(int worker, Step step, int64_t rows, Route route) {
     const std::array<double, 2> factors{share, 1};
     const std::array<const void*, 2> terms{part_gradients_.data(), gradients_.data()};
     const size_t count = first == 0 ? 1 : 2;
-    math_.combine({factors.data(), count}, {terms.data(), count}, gradients_.data(), elements_);
-    loss += share * static_cast<double>(*bound.loss);
+    queue.math(dtype_).combine({factors.data(), count}, {terms.data(), count}, gradients_.data(),
+                               elements_);
+    queue.copy(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
     step.inputs = {static_cast<const float*>(step.inputs[0]) + n * plan_.batch.image_elements,
                    static_cast<const int32_t*>(step.inputs[1]) + n};
     step.first_sample += static_cast<uint64_t>(n);
   }
-  return static_cast<float>(loss);
 }
 
-void Learner::update(SgdStep step, Route route) {
-  if (const double limit = plan_.sgd.clip_norm; limit > 0) {
-    step.gradient_scale = clip_scale(limit, math_.squared_norm(gradients(), elements_));
+double Learner::mean_loss(std::span<const float> losses, int64_t rows) const {
+  double mean = 0;
+  for (int64_t first = 0, part = 0; first < rows; first += plan_.batch.part_rows(), ++part) {
+    const int64_t n = std::min(plan_.batch.part_rows(), rows - first);
+    mean += static_cast<double>(n) / static_cast<double>(rows) *
+            static_cast<double>(losses[static_cast<size_t>(part)]);
   }
-  math_.sgd_step(step,
-                 {weights(route.from), gradients(), step.momentum > 0 ? momentum() : nullptr,
-                  step.pull != 0 ? plan_.central[static_cast<size_t>(route.from)] : nullptr,
-                  weights(route.to)},
-                 elements_);
+  return mean;
 }
 
-void Learner::idle_step(double pull, Route route) {
+void Learner::update(Queue& queue, const SgdStep& step, Route route) {
+  const VectorMath& math = queue.math(dtype_);
+  SgdSpans spans{weights(route.from), gradients(), step.momentum > 0 ? momentum() : nullptr,
+                 step.pull != 0 ? plan_.central[static_cast<size_t>(route.from)] : nullptr,
+                 weights(route.to)};
+  if (clip_.data()) {
+    auto* const squared_norm = clip_.as<double>();
+    math.squared_norm(gradients(), elements_, squared_norm);
+    math.find_clip_scale(plan_.sgd.clip_norm, squared_norm, 1, squared_norm + 1);
+    spans.gradient_scale = squared_norm + 1;
+  }
+  math.sgd_step(step, spans, elements_);
+}
+
+void Learner::idle_step(int worker, double pull, Route route) {
   if (route.from == route.to) return;
+  Queue& queue = begin(worker);
   const std::array<double, 2> factors{1 - pull, pull};
   const std::array<const void*, 2> terms{weights(route.from),
                                          plan_.central[static_cast<size_t>(route.from)]};
-  math_.combine(factors, terms, weights(route.to), elements_);
+  queue.math(dtype_).combine(factors, terms, weights(route.to), elements_);
+  queue.mark(*done_);
 }
 
 void Learner::timed_step(int worker, Step step, double lr, double pull, Route route,
@@ -119,7 +146,9 @@ void Learner::timed_step(int worker, Step step, double lr, double pull, Route ro
   bound.execution.run_timed(step, seconds.first(seconds.size() - 1));
   if (!updates_afterwards()) return;
   const auto start = std::chrono::steady_clock::now();
-  update(step.sgd, route);
+  Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
+  update(queue, step.sgd, route);
+  queue.finish();
   seconds.back() += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -37,11 +37,13 @@ struct LearnerPlan {
   bool stays = false;
 };
 
-/// Owns its replica. Learners that are pulled have their weights twice: a step reads those of one
-/// side and may write those of the other, so that others can read the old ones meanwhile.
+/// Owns its replica, in a device's memory. Learners that are pulled have their weights twice: a
+/// step reads those of one side and may write those of the other, so that others can read the old
+/// ones meanwhile.
 ///
-/// Steps run in a worker's arena, which others use between them. One thread at a time, whose OpenMP
-/// width must be CompileOptions::threads.
+/// Steps are the work of a worker's queue, in its workspace, which others use between them. Each
+/// begins when the learner's last one is done, wherever that ran. One thread at a time, whose
+/// OpenMP width must be CompileOptions::threads.
 class Learner {
  public:
   /// Which side a step reads, and which it writes.
@@ -49,32 +51,42 @@ class Learner {
     int from = 0, to = 0;
   };
 
-  /// `model` must have been asked for the training programs before the arenas were made. Null for
-  /// workers that never run this learner. Throws Error if the programs update
-  /// (CompileOptions::update) and the plan needs the whole gradient first: for a clip norm, a batch
-  /// in parts or shared weights.
-  Learner(CompiledModel& model, const LearnerPlan& plan, std::span<const Buffer* const> arenas);
+  /// `model` must have been asked for the training programs before the workspaces were made, which
+  /// are by worker, of this device, and null for workers that never run this learner. Throws Error
+  /// if the programs update (CompileOptions::update) and the plan needs the whole gradient first:
+  /// for a clip norm, a batch in parts or shared weights.
+  Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
+          std::span<const Workspace* const> workspaces);
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
   /// central model's side `route.from`. Calls `before_update()` before any weight is written, and
-  /// writes none if it returns false. Returns the batch's mean loss before the update. Allocates
-  /// nothing.
+  /// writes none if it returns false. Leaves the mean loss of each of the batch's parts, before the
+  /// update, in `losses` (mean_loss makes one of them). Allocates nothing.
   template <typename F>
-  float step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
-             F before_update) {
+  void step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
+            std::span<float> losses, F before_update) {
+    Queue& queue = begin(worker);
     step.sgd = sgd_step(plan_.sgd, lr);
     step.sgd.pull = pull;
+    bool updates;
     if (plan_.batch.splits > 1) {
-      const float loss = add_up_parts(worker, step, rows, route);
-      if (before_update() && updates_afterwards()) update(step.sgd, route);
-      return loss;
+      add_up_parts(worker, step, rows, route, losses);
+      updates = before_update();
+    } else {
+      const Bound& bound = bound_for(worker, route, rows);
+      updates = bound.execution.run(step, before_update);
+      queue.copy(losses.data(), bound.loss, sizeof(float));
     }
-    const Bound& bound = bound_for(worker, route, rows);
-    if (bound.execution.run(step, before_update) && updates_afterwards()) update(step.sgd, route);
-    return *bound.loss;
+    if (updates && updates_afterwards()) update(queue, step.sgd, route);
+    queue.mark(*done_);
   }
   /// A step without a batch: the pull alone.
-  void idle_step(double pull, Route route);
+  void idle_step(int worker, double pull, Route route);
+  /// Of a batch of so many rows.
+  double mean_loss(std::span<const float> losses, int64_t rows) const;
+
+  /// What follows upon the steps so far waits for this.
+  const Event& done() const { return *done_; }
   /// As step, of a whole batch in one part, adding each op's seconds to `seconds`, which has one
   /// element more than the program has ops: that of an update after them all.
   void timed_step(int worker, Step step, double lr, double pull, Route route,
@@ -89,17 +101,21 @@ class Learner {
 
  private:
   struct Bound {
-    Bound(std::shared_ptr<const Program> program, const ReplicaView& replica, const Buffer& arena)
-        : execution(std::move(program), replica, arena), loss(execution.scalar_address("loss")) {}
+    Bound(std::shared_ptr<const Program> program, const ReplicaView& replica,
+          const Workspace& workspace)
+        : execution(std::move(program), replica, workspace),
+          loss(execution.scalar_address("loss")) {}
     Execution execution;
     const float* loss;
   };
 
   /// Where clipping, or a batch in parts, needs the whole gradient first.
   bool updates_afterwards() const { return !programs_update_ && !plan_.shared_weights; }
-  void update(SgdStep step, Route route);
-  /// Leaves the batch's gradient in gradients(), and returns its loss.
-  float add_up_parts(int worker, Step step, int64_t rows, Route route);
+  /// The worker's queue, in which a step of this learner may begin.
+  Queue& begin(int worker);
+  void update(Queue& queue, const SgdStep& step, Route route);
+  /// Leaves the batch's gradient in gradients().
+  void add_up_parts(int worker, Step step, int64_t rows, Route route, std::span<float> losses);
   size_t index(int worker, Route route, size_t program) const {
     return static_cast<size_t>((worker * 2 + route.from) * 2 + route.to) * program_rows_.size() +
            program;
@@ -116,11 +132,15 @@ class Learner {
   }
 
   const LearnerPlan plan_;
-  const VectorMath& math_;
+  const DType dtype_;
   const int64_t elements_;
   const bool programs_update_;
   const std::vector<int64_t> program_rows_;
+  const std::vector<const Workspace*> workspaces_;  // by worker
   Buffer weights_[2], momentum_, gradients_, part_gradients_, states_;
+  Buffer clip_;  // with a clip norm: the gradient's squared norm, and the scale that follows
+  std::unique_ptr<Event> done_;
+  int last_worker_ = -1;
   std::vector<std::unique_ptr<const Bound>> bound_;  // by index()
 };
 

@@ -17,7 +17,8 @@ class Compiler {
   Compiler(const Graph& graph, const CompileOptions& options)
       : graph_(graph),
         options_(options),
-        precision_(computed_precision(options.device, options.precision)),
+        kernels_(find_device(options.device).kernels()),
+        precision_(computed_precision(kernels_, options.precision)),
         program_(std::make_shared<Program>()) {}
 
   std::shared_ptr<const Program> run() {
@@ -30,6 +31,7 @@ class Compiler {
     place_temporaries();
     if (!updates_) program_->first_update_ = program_->kernels_.size();
     program_->threads_ = options_.threads;
+    find_input_bytes();
     return program_;
   }
 
@@ -57,6 +59,15 @@ class Compiler {
     }
   }
 
+  void find_input_bytes() {
+    for (const int32_t id : graph_.find("input")) {
+      const Node& node = graph_.nodes()[id];
+      const TensorType& type = node.outputs[0];
+      program_->input_bytes_[static_cast<size_t>(node.attrs<InputAttributes>().slot)] =
+          static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
+    }
+  }
+
   std::optional<Layout> offered_layout(Value v) const {
     if (!v) return {};
     const Node& node = graph_.node(v);
@@ -74,7 +85,7 @@ class Compiler {
   }
 
   void prepare_nodes() {
-    const KernelRegistry& kernels = KernelRegistry::of(options_.device);
+    const KernelRegistry& kernels = KernelRegistry::of(kernels_);
     prepared_.resize(graph_.nodes().size());
     for (size_t id = 0; id < prepared_.size(); ++id) {
       const Node& node = graph_.nodes()[id];
@@ -164,8 +175,8 @@ class Compiler {
     use(from);
     use(to);
     emit({name, "reorder", {}, 0, backward},
-         KernelRegistry::of(options_.device).reorder(from.layout, to.layout, options_.threads),
-         {from}, {to});
+         KernelRegistry::of(kernels_).reorder(from.layout, to.layout, options_.threads), {from},
+         {to});
     return to;
   }
 
@@ -300,7 +311,7 @@ class Compiler {
     updates_ = true;
     PreparedKernel kernel{{slot.layout, slot.layout, slot.layout, slot.layout}, {slot.layout}};
     kernel.implementation = "loops:sgd";
-    kernel.bind = [math = &vector_math(options_.device, master_dtype()),
+    kernel.bind = [math = &vector_math(kernels_, master_dtype()),
                    n = slot.layout.elements()](Operands o) -> Call {
       return [=, w = o.inputs[0], g = o.inputs[1], v = o.inputs[2], z = o.inputs[3],
               next = o.outputs[0]](const Step& step) {
@@ -366,6 +377,7 @@ class Compiler {
 
   const Graph& graph_;
   const CompileOptions& options_;
+  const std::string_view kernels_;
   const DType precision_;
   std::shared_ptr<Program> program_;
   std::vector<PreparedKernel> prepared_;                 // by node

@@ -40,11 +40,19 @@ std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {
   return program;
 }
 
+Workspace CompiledModel::make_workspace(Device& device) const {
+  InputBytes inputs{};
+  for_each_program([&](const Program& program) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = std::max(inputs[i], program.input_bytes()[i]);
+    }
+  });
+  return {device, arena_bytes(), inputs};
+}
+
 size_t CompiledModel::arena_bytes() const {
   size_t bytes = 0;
-  for (const auto* programs : {&training_, &evaluation_, &statistics_}) {
-    for (const auto& [rows, program] : *programs) bytes = std::max(bytes, program->arena_bytes());
-  }
+  for_each_program([&](const Program& p) { bytes = std::max(bytes, p.arena_bytes()); });
   return bytes;
 }
 

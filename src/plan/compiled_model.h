@@ -23,11 +23,18 @@ class CompiledModel {
   const CompileOptions& options() const { return options_; }
   /// Null until something is compiled.
   std::shared_ptr<const ParameterLayout> parameters() const { return options_.parameters; }
-  /// What the programs compiled so far need.
+  /// For the programs compiled so far, on a device of the model's kind.
+  Workspace make_workspace(Device& device) const;
   size_t arena_bytes() const;
 
  private:
   std::shared_ptr<const Program> compile(const Graph& graph);
+  template <typename F>
+  void for_each_program(const F& f) const {
+    for (const auto* programs : {&training_, &evaluation_, &statistics_}) {
+      for (const auto& [rows, program] : *programs) f(*program);
+    }
+  }
 
   const Graph forward_;  // fused
   CompileOptions options_;

@@ -6,8 +6,9 @@
 namespace crossbow {
 
 Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& replica,
-                     const Buffer& arena)
-    : program_(std::move(program)), first_update_(program_->first_update_) {
+                     const Workspace& workspace)
+    : program_(std::move(program)), workspace_(workspace) {
+  const Buffer& arena = workspace.arena();
   if (arena.size() < program_->arena_bytes()) {
     fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
          program_->arena_bytes());
@@ -42,19 +43,32 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     for (Program::Location l : kernel.inputs) operands.inputs.push_back(address(l));
     for (Program::Location l : kernel.outputs) operands.outputs.push_back(address(l));
     operands.scratch = address(kernel.scratch);
-    calls_.push_back(kernel.prepared.bind(std::move(operands)));
+    const bool updates = gradients_.calls.size() == program_->first_update_;
+    (updates ? updates_ : gradients_)
+        .calls.push_back(workspace.queue().bind(kernel.prepared.bind, std::move(operands)));
+  }
+  for (Stretch* stretch : {&gradients_, &updates_}) {
+    stretch->recording = workspace.queue().record([&] {
+      for (const Call& call : stretch->calls) call(workspace.step());
+    });
   }
   for (const auto& [name, result] : program_->results_) results_[name] = address(result.location);
 }
 
 void Execution::run_timed(const Step& step, std::span<double> seconds) const {
   using Clock = std::chrono::steady_clock;
+  workspace_.set(step, program_->input_bytes());
+  workspace_.queue().finish();
   auto before = Clock::now();
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    calls_[i](step);
-    const auto after = Clock::now();
-    seconds[i] += std::chrono::duration<double>(after - before).count();
-    before = after;
+  size_t i = 0;
+  for (const Stretch* stretch : {&gradients_, &updates_}) {
+    for (const Call& call : stretch->calls) {
+      call(workspace_.step());
+      workspace_.queue().finish();
+      const auto after = Clock::now();
+      seconds[i++] += std::chrono::duration<double>(after - before).count();
+      before = after;
+    }
   }
 }
 
@@ -62,8 +76,11 @@ std::vector<double> Execution::values(const std::string& name) const {
   const auto it = program_->results_.find(name);
   if (it == program_->results_.end()) fail("the program has no result '{}'", name);
   const Layout& layout = it->second.layout;
+  const Buffer copy(layout.bytes());
+  workspace_.queue().copy(copy.data(), results_.at(name), layout.bytes());
+  workspace_.queue().finish();
   std::vector<double> values(layout.shape.elements());
-  read_tensor(layout, results_.at(name), values);
+  read_tensor(layout, copy.data(), values);
   return values;
 }
 

@@ -126,6 +126,10 @@ Replica::Replica(const ParameterLayout& layout, bool with_gradients)
       momentum(layout.parameter_elements * size_of(layout.dtype)),
       states(layout.state_elements * size_of(layout.dtype)) {}
 
+Replica::Replica(const ParameterLayout& layout, Device& device)
+    : parameters(device.allocate_zeroed(layout.parameter_elements * size_of(layout.dtype))),
+      states(device.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {}
+
 void read_part(const Layout& layout, const void* from, int64_t first, std::span<float> row_major) {
   for_each_element(layout, first, row_major.size(),
                    [&](int64_t offset, size_t i) { row_major[i] = load(layout, from, offset); });

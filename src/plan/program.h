@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "device/buffer.h"
 #include "graph/source.h"
 #include "kernels/kernel.h"
+#include "plan/workspace.h"
 
 namespace crossbow {
 
@@ -37,7 +37,10 @@ struct ParameterLayout {
 /// A learner's model: what training changes. Zeroed when made. Programs that update need no buffer
 /// for the whole gradient.
 struct Replica {
+  /// In the host's memory.
   explicit Replica(const ParameterLayout& layout, bool with_gradients = true);
+  /// In a device's, for evaluation: parameters and states alone.
+  Replica(const ParameterLayout& layout, Device& device);
   Buffer parameters, gradients, momentum, states;
 };
 
@@ -90,6 +93,7 @@ class Program {
   const std::vector<Op>& ops() const { return ops_; }
   size_t arena_bytes() const { return arena_bytes_; }
   size_t arena_bytes_without_reuse() const { return arena_bytes_without_reuse_; }
+  const InputBytes& input_bytes() const { return input_bytes_; }
   int threads() const { return threads_; }
   double flops() const;
   /// As many as ops(); for measuring them one by one.
@@ -128,44 +132,58 @@ class Program {
   size_t first_update_ = 0;  // index of the first kernel that updates a parameter, or their number
   std::map<std::string, Result> results_;
   size_t arena_bytes_ = 0, arena_bytes_without_reuse_ = 0;
+  InputBytes input_bytes_{};
   int threads_ = 1;
 };
 
-/// A program bound to one replica and one arena (at least Program::arena_bytes() long; programs
-/// that never run at the same time may share it). Keeps the program alive, not the memory. One
-/// thread at a time; that thread should have set its OpenMP width to Program::threads().
+/// A program bound to one replica and one workspace (of at least Program::arena_bytes() and
+/// input_bytes()), both on one device. Keeps the program alive, not the memory. What its functions
+/// do is the work of the workspace's queue, whose thread should have set its OpenMP width to
+/// Program::threads().
 class Execution {
  public:
   Execution(std::shared_ptr<const Program> program, const ReplicaView& replica,
-            const Buffer& arena);
+            const Workspace& workspace);
 
-  /// Reads Step::inputs and the replica's parameters; writes its gradients and states, or updates
-  /// its parameters and momentum.
+  /// Reads Step::inputs, which are the host's, and the replica's parameters; writes its gradients
+  /// and states, or updates its parameters and momentum.
   void run(const Step& step) const {
     run(step, [] { return true; });
   }
-  /// As run, calling `before_updates` between the last call that leaves the parameters alone and
+  /// As run, calling `before_updates` between the last work that leaves the parameters alone and
   /// the first that updates one; if it returns false, that is the end, and so is the result.
   template <typename F>
   bool run(const Step& step, F before_updates) const {
-    for (size_t i = 0; i < first_update_; ++i) calls_[i](step);
+    workspace_.set(step, program_->input_bytes());
+    gradients_.run(workspace_.step());
     if (!before_updates()) return false;
-    for (size_t i = first_update_; i < calls_.size(); ++i) calls_[i](step);
+    updates_.run(workspace_.step());
     return true;
   }
   /// As run, adding each call's seconds to `seconds[i]` (as many as Program::ops()).
   void run_timed(const Step& step, std::span<double> seconds) const;
-  /// A scalar result ("loss", "accuracy") of the last run.
+  /// A scalar result ("loss", "accuracy") of the last run, for which these two wait.
   double scalar(const std::string& name) const;
   /// Any result of the last run, row-major.
   std::vector<double> values(const std::string& name) const;
-  /// Address of a scalar stored as f32, for the training loop; null if it is not one.
+  /// The device's address of a scalar stored as f32, for the training loop; null if it is not one.
   const float* scalar_address(const std::string& name) const;
 
  private:
+  /// Calls in a row, recorded where the queue does that.
+  struct Stretch {
+    std::vector<Call> calls;
+    std::unique_ptr<const Recording> recording;
+
+    void run(const Step& step) const {
+      if (recording) return recording->replay();
+      for (const Call& call : calls) call(step);
+    }
+  };
+
   std::shared_ptr<const Program> program_;
-  size_t first_update_;
-  std::vector<Call> calls_;
+  const Workspace& workspace_;
+  Stretch gradients_, updates_;
   std::map<std::string, const void*> results_;
 };
 

@@ -15,10 +15,9 @@ class SynchronousSgd : public SyncAlgorithm {
   }
   int64_t period(bool) const override { return 1; }
   void apply(const Exchange& x) const override {
-    const SgdStep step{x.lr, options_.momentum, options_.weight_decay, options_.nesterov,
-                       x.gradient_scale};
+    const SgdStep step{x.lr, options_.momentum, options_.weight_decay, options_.nesterov};
     void* const velocity = options_.momentum > 0 ? x.state[0] : nullptr;
-    x.math.sgd_step(step, {x.z, x.mean, velocity, nullptr, x.next_z}, x.n);
+    x.math.sgd_step(step, {x.z, x.mean, velocity, nullptr, x.next_z, x.gradient_scale}, x.n);
   }
 
  private:

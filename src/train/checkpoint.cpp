@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "device/host_window.h"
 
 namespace crossbow {
 namespace {
@@ -26,19 +28,29 @@ using Slots = std::vector<ParameterLayout::Slot>;
 
 constexpr int64_t kPiece = 1 << 16;  // values
 
-void store_slots(const Slots& slots, const std::byte* buffer, Role role, int64_t index,
-                 Checkpoint& checkpoint) {
+/// Windows are large and tensors are read one after the other, so there is one at a time.
+struct OpenWindow {
+  const std::byte* from = nullptr;
+  std::optional<HostWindow> window;
+};
+
+void store_slots(const Slots& slots, const std::byte* buffer, Device& device, Role role,
+                 int64_t index, Checkpoint& checkpoint) {
+  const auto open = std::make_shared<OpenWindow>();
   for (const auto& slot : slots) {
-    const auto* from = reinterpret_cast<const float*>(buffer) + slot.offset;
-    const auto read = [layout = slot.layout, from](int64_t first, std::span<float> values) {
-      read_part(layout, from, first, values);
+    const std::byte* const from = buffer + slot.offset * static_cast<int64_t>(sizeof(float));
+    const auto read = [layout = slot.layout, from, &device, open](int64_t first,
+                                                                  std::span<float> values) {
+      if (open->from != from) open->window.emplace(device, from, layout.bytes());
+      open->from = from;
+      read_part(layout, open->window->data(), first, values);
     };
     checkpoint.tensors.push_back({slot.name, role, index, slot.layout.shape, read});
   }
 }
 
-void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* buffer, Role role,
-                   int64_t index) {
+void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* buffer,
+                   Device& device, Role role, int64_t index) {
   std::map<std::string_view, const Checkpoint::StoredTensor*> stored;
   for (const auto& t : checkpoint.tensors) {
     if (t.role == role && t.index == index) stored[t.name] = &t;
@@ -52,12 +64,14 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
       fail("{} has shape {} in the checkpoint and {} in the net: it is of another net", slot.name,
            t.shape.str(), slot.layout.shape.str());
     }
-    auto* to = reinterpret_cast<float*>(buffer) + slot.offset;
+    const HostDraft draft(device, buffer + slot.offset * static_cast<int64_t>(sizeof(float)),
+                          slot.layout.bytes());
     for (int64_t first = 0; first < t.shape.elements(); first += kPiece) {
       piece.resize(static_cast<size_t>(std::min(kPiece, t.shape.elements() - first)));
       t.read(first, piece);
-      write_part(slot.layout, to, first, piece);
+      write_part(slot.layout, draft.data(), first, piece);
     }
+    draft.commit();
   }
   if (stored.size() != slots.size())
     fail("the checkpoint holds more than the net: it is of another net");
@@ -82,7 +96,9 @@ const Slots& slots_of(const ParameterLayout& layout, EngineBuffer::Kind kind) {
 }
 
 /// Without a branch in the loop, so that it is one of vectors.
-bool all_finite(const std::byte* values, int64_t count) {
+bool all_finite(Device& device, const std::byte* buffer, int64_t count) {
+  const HostWindow window(device, buffer, static_cast<size_t>(count) * sizeof(float));
+  const std::byte* const values = window.data();
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t odd = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -165,26 +181,27 @@ void copy_values(Checkpoint& checkpoint) {
   }
 }
 
-void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
-  store_slots(layout.parameters, model.parameters.data(), Role::parameter, 0, checkpoint);
-  store_slots(layout.states, model.states.data(), Role::state, 0, checkpoint);
+void store(const ParameterLayout& layout, const Replica& model, Device& device,
+           Checkpoint& checkpoint) {
+  store_slots(layout.parameters, model.parameters.data(), device, Role::parameter, 0, checkpoint);
+  store_slots(layout.states, model.states.data(), device, Role::state, 0, checkpoint);
 }
 
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint) {
   for (const EngineBuffer& b : buffers) {
-    store_slots(slots_of(layout, b.kind), b.data, role_of(b.kind), b.index, checkpoint);
+    store_slots(slots_of(layout, b.kind), b.data, *b.device, role_of(b.kind), b.index, checkpoint);
   }
 }
 
-bool all_finite(const ParameterLayout& layout, const Replica& model,
+bool all_finite(const ParameterLayout& layout, const Replica& model, Device& device,
                 std::span<const EngineBuffer> buffers) {
-  bool finite = all_finite(model.parameters.data(), layout.parameter_elements) &&
-                all_finite(model.states.data(), layout.state_elements);
+  bool finite = all_finite(device, model.parameters.data(), layout.parameter_elements) &&
+                all_finite(device, model.states.data(), layout.state_elements);
   for (const EngineBuffer& b : buffers) {
     const bool states = b.kind == EngineBuffer::Kind::states;
-    finite =
-        finite && all_finite(b.data, states ? layout.state_elements : layout.parameter_elements);
+    finite = finite && all_finite(*b.device, b.data,
+                                  states ? layout.state_elements : layout.parameter_elements);
   }
   return finite;
 }
@@ -195,15 +212,17 @@ bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {
   });
 }
 
-void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {
-  restore_slots(checkpoint, layout.parameters, model.parameters.data(), Role::parameter, 0);
-  restore_slots(checkpoint, layout.states, model.states.data(), Role::state, 0);
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model,
+             Device& device) {
+  restore_slots(checkpoint, layout.parameters, model.parameters.data(), device, Role::parameter, 0);
+  restore_slots(checkpoint, layout.states, model.states.data(), device, Role::state, 0);
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
              std::span<const EngineBuffer> buffers) {
   for (const EngineBuffer& b : buffers) {
-    restore_slots(checkpoint, slots_of(layout, b.kind), b.data, role_of(b.kind), b.index);
+    restore_slots(checkpoint, slots_of(layout, b.kind), b.data, *b.device, role_of(b.kind),
+                  b.index);
   }
 }
 

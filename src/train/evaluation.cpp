@@ -31,14 +31,15 @@ void Evaluator::compile(CompiledModel& model, int64_t samples, int64_t rows) {
 }
 
 Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
-                     std::span<const Buffer> arenas, const data::Dataset& dataset, int64_t rows)
+                     std::span<const Workspace> workspaces, const data::Dataset& dataset,
+                     int64_t rows)
     : samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
       pipeline_(dataset, dataset.test, pipeline_options(rows, workers.count())) {
-  for (const Buffer& arena : arenas) {
-    bound_.push_back({Execution(model.evaluation(rows), replica, arena),
-                      Execution(model.evaluation(last_rows(samples_, rows)), replica, arena)});
+  for (const Workspace& workspace : workspaces) {
+    bound_.push_back({Execution(model.evaluation(rows), replica, workspace),
+                      Execution(model.evaluation(last_rows(samples_, rows)), replica, workspace)});
   }
   sums_.resize(static_cast<size_t>(pipeline_.batches()));
 }
@@ -50,6 +51,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
   std::atomic<bool> stopped{false};
   pipeline_.start(0);
   workers_.run([&](int worker) {
+    if (static_cast<size_t>(worker) >= bound_.size()) return;
     try {
       while (!stopped) {
         const int64_t b = next++;
@@ -84,9 +86,10 @@ Evaluator::Sums Evaluator::evaluate(const Bound& bound, int64_t b, const LogitsF
   step.inputs = {batch.images, batch.labels};
   const Execution& execution = batch.rows == rows_ ? bound.whole : bound.last;
   execution.run(step);
+  const Sums sums{execution.scalar("loss") * rows, std::round(execution.scalar("accuracy") * rows)};
   pipeline_.release(batch);
   if (logits) logits(b * rows_, execution.values("logits"));
-  return {execution.scalar("loss") * rows, std::round(execution.scalar("accuracy") * rows)};
+  return sums;
 }
 
 }  // namespace crossbow

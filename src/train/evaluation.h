@@ -21,7 +21,7 @@ using LogitsFunction = std::function<void(int64_t first, std::span<const double>
 /// Images in an evaluation batch: training batches may be too small to fill the machine.
 int64_t evaluation_rows(int64_t training_rows);
 
-/// Binds a replica, workers with their arenas, and a split; runs as often as asked.
+/// Binds a replica, workers with their workspaces, and a split; runs as often as asked.
 class Evaluator {
  public:
   /// Compiles what a split of `samples` needs; to be called before the arena is made.
@@ -29,9 +29,10 @@ class Evaluator {
 
   static data::PipelineOptions pipeline_options(int64_t rows, int workers);
 
-  /// The workers' OpenMP width is that of the model's programs; `arenas` are theirs.
+  /// The workers' OpenMP width is that of the model's programs. Those with a workspace evaluate,
+  /// which must be on the replica's device.
   Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
-            std::span<const Buffer> arenas, const data::Dataset& dataset, int64_t rows);
+            std::span<const Workspace> workspaces, const data::Dataset& dataset, int64_t rows);
 
   /// Nothing if `stop` said so in between; it is asked before each batch. `done` gets the number of
   /// samples after each batch. Any worker calls them.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "device/vector_math.h"
 #include "train/evaluation.h"
@@ -14,28 +13,33 @@ int64_t Statistics::rows(int64_t samples, int64_t training_rows) {
 }
 
 Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
-                       std::span<const Buffer> arenas, const data::Dataset& dataset,
-                       const data::PipelineOptions& pipeline, int64_t images)
+                       std::span<const Workspace> workspaces, Device& device,
+                       const data::Dataset& dataset, const data::PipelineOptions& pipeline,
+                       int64_t images)
     : workers_(workers),
-      math_(vector_math(model.options().device, model.parameters()->dtype)),
+      workspaces_(workspaces),
+      dtype_(model.parameters()->dtype),
       elements_(model.parameters()->state_elements),
       pipeline_(dataset, dataset.train, pipeline),
       batches_(batches(pipeline_.samples(), pipeline.batch, images)),
-      mean_(replica.states.size()) {
+      mean_(device.allocate(replica.states.size())) {
   const auto program = model.statistics(pipeline.batch);
-  for (const Buffer& arena : arenas) {
+  for (const Workspace& workspace : workspaces) {
     ReplicaView view;
     view.parameters = view.next_parameters = replica.parameters.data();
-    view.states = states_.emplace_back(replica.states.size()).data();
-    bound_.emplace_back(program, view, arena);
+    view.states = states_.emplace_back(device.allocate_zeroed(replica.states.size())).data();
+    bound_.emplace_back(program, view, workspace);
   }
-  for (int64_t b = 0; b < batches_; ++b) measured_.emplace_back(replica.states.size());
+  for (int64_t b = 0; b < batches_; ++b)
+    measured_.push_back(device.allocate(replica.states.size()));
 }
 
 void Statistics::apply(Replica& replica, int64_t step) {
   if (step != step_) measure();
   step_ = step;
-  std::memcpy(replica.states.data(), mean_.data(), mean_.size());
+  Queue& queue = workspaces_[0].queue();
+  queue.copy(replica.states.data(), mean_.data(), mean_.size());
+  queue.finish();
 }
 
 void Statistics::measure() {
@@ -43,21 +47,27 @@ void Statistics::measure() {
   pipeline_.start(0);
   workers_.run([&](int worker) {
     const auto w = static_cast<size_t>(worker);
+    if (w >= bound_.size()) return;
+    Queue& queue = workspaces_[w].queue();
     for (int64_t b = next++; b < batches_; b = next++) {
       const data::Batch& batch = pipeline_.acquire(b);
       Step step;
       step.inputs = {batch.images, batch.labels};
       step.first_sample = static_cast<uint64_t>(b * batch.rows);
       bound_[w].run(step);
+      queue.copy(measured_[static_cast<size_t>(b)].data(), states_[w].data(), mean_.size());
+      queue.finish();
       pipeline_.release(batch);
-      std::memcpy(measured_[static_cast<size_t>(b)].data(), states_[w].data(), mean_.size());
     }
   });
   const std::vector<double> shares(measured_.size(), 1 / static_cast<double>(measured_.size()));
   std::vector<const void*> terms;
   for (const Buffer& measured : measured_) terms.push_back(measured.data());
   workers_.run([&](int worker) {
-    if (worker == 0) math_.combine(shares, terms, mean_.data(), elements_);
+    if (worker > 0) return;
+    Queue& queue = workspaces_[0].queue();
+    queue.math(dtype_).combine(shares, terms, mean_.data(), elements_);
+    queue.finish();
   });
 }
 

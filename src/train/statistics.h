@@ -11,7 +11,8 @@
 
 namespace crossbow {
 
-/// Binds a replica, workers with their arenas, and a training split. One thread.
+/// Binds a replica, workers with their workspaces on the replica's device, and a training split.
+/// One thread.
 class Statistics {
  public:
   /// Images in a batch, of a split of so many.
@@ -24,7 +25,7 @@ class Statistics {
   /// `model` must have been asked for its statistics program of `pipeline.batch` rows. `images` are
   /// rounded up to whole batches, as far as the split has them.
   Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
-             std::span<const Buffer> arenas, const data::Dataset& dataset,
+             std::span<const Workspace> workspaces, Device& device, const data::Dataset& dataset,
              const data::PipelineOptions& pipeline, int64_t images);
 
   /// Writes to the replica's states the means over the batches, which are the same each time. They
@@ -35,7 +36,8 @@ class Statistics {
   void measure();
 
   Workers& workers_;
-  const VectorMath& math_;
+  const std::span<const Workspace> workspaces_;
+  const DType dtype_;
   const int64_t elements_;
   std::vector<Buffer> states_;    // by worker
   std::vector<Execution> bound_;  // by worker

@@ -73,8 +73,8 @@ std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const TrainOptio
   const int64_t images = images_measured(model, options, arrangement);
   if (images == 0) return nullptr;
   return std::make_unique<Statistics>(
-      model, engine.model(), engine.workers(), engine.arenas(), dataset,
-      statistics_pipeline(options, dataset, engine.workers().count()), images);
+      model, engine.model(), engine.workers(), engine.evaluation_workspaces(), engine.device(),
+      dataset, statistics_pipeline(options, dataset, engine.workers().count()), images);
 }
 
 /// While a team is filled there is also a replica that it starts from.
@@ -135,7 +135,7 @@ Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement&
       memory(refuse_too_much(memory_for(model, options, arrangement, dataset), options, batches)),
       engine(model, sync_of(options, arrangement),
              engine_options(options, arrangement, batch_shape(options, dataset))),
-      evaluator(model, engine.model(), engine.workers(), engine.arenas(), dataset,
+      evaluator(model, engine.model(), engine.workers(), engine.evaluation_workspaces(), dataset,
                 evaluation_rows(engine.batch().part_rows())),
       statistics(statistics_of(model, options, arrangement, engine, dataset)) {
   batches.grow(training_pipeline(options, arrangement).least_depth);

@@ -109,11 +109,12 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   const int64_t rows = std::min(evaluation_rows(options_.batch), samples);
   Evaluator::compile(model, samples, rows);
   Workers workers(plan_threads(1, physical_cores(), arrangement.threads));
-  std::vector<Buffer> arenas;
-  for (int w = 0; w < workers.count(); ++w) arenas.emplace_back(model.arena_bytes());
-  Replica replica(*model.parameters(), /*with_gradients=*/false);
-  restore(checkpoint_, *model.parameters(), replica);
-  Evaluator evaluator(model, replica, workers, arenas, dataset, rows);
+  Device& device = find_device(options_.device);
+  std::vector<Workspace> workspaces;
+  for (int w = 0; w < workers.count(); ++w) workspaces.push_back(model.make_workspace(device));
+  Replica replica(*model.parameters(), device);
+  restore(checkpoint_, *model.parameters(), replica, device);
+  Evaluator evaluator(model, replica, workers, workspaces, dataset, rows);
   return *evaluator.run([] { return false; }, [](int64_t) {}, logits);
 }
 

@@ -110,7 +110,7 @@ void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
   Engine& engine = team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
   if (from) {
-    restore(*from, engine.layout(), first);
+    restore(*from, engine.layout(), first, find_device("cpu"));
   } else {
     initialise(engine.layout(), first, options_.seed);
   }
@@ -370,7 +370,7 @@ Checkpoint Trainer::state(const Replica& model) const {
   }
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
-  store(team_->engine.layout(), model, checkpoint);
+  store(team_->engine.layout(), model, team_->engine.device(), checkpoint);
   store(team_->engine.layout(), team_->engine.buffers(), checkpoint);
   return checkpoint;
 }
@@ -380,7 +380,7 @@ void Trainer::save() {
 }
 
 void Trainer::save(const Replica& model) {
-  if (!all_finite(engine().layout(), model, engine().buffers())) {
+  if (!all_finite(engine().layout(), model, engine().device(), engine().buffers())) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step, schedule_.rate(samples_seen()));
   }

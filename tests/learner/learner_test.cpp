@@ -11,9 +11,10 @@ std::string refusal(const LearnerPlan& plan, bool update) {
   options.update = update;
   CompiledModel model(small_model(find_model("logistic")), options);
   for (const int64_t rows : plan.batch.program_rows()) model.training(rows);
-  const Buffer arena(model.arena_bytes());
-  const std::array<const Buffer*, 1> arenas{&arena};
-  return error_of([&] { Learner(model, plan, arenas); });
+  Device& device = find_device("cpu");
+  const Workspace workspace = model.make_workspace(device);
+  const std::array<const Workspace*, 1> workspaces{&workspace};
+  return error_of([&] { Learner(model, plan, device, workspaces); });
 }
 
 TEST(Learner, RefusesProgramsThatUpdateWhereTheWholeGradientIsNeeded) {

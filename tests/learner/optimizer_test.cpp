@@ -45,13 +45,15 @@ void compare(const Sgd& sgd, std::string_view device) {
     std::vector<double> g(kSize);
     for (int64_t i = 0; i < kSize; ++i) g[i] = gradient.as<float>()[i] = rng.gaussian();
     const double lr = 0.1 / (step + 1);  // momentum must not hold the rate of an earlier step
-    SgdStep s = sgd_step(sgd, lr);
+    const SgdStep s = sgd_step(sgd, lr);
+    double squared_norm = 0, scale = 1;
     if (sgd.clip_norm > 0) {
-      s.gradient_scale = clip_scale(sgd.clip_norm, math.squared_norm(gradient.data(), kSize));
+      math.squared_norm(gradient.data(), kSize, &squared_norm);
+      math.find_clip_scale(sgd.clip_norm, &squared_norm, 1, &scale);
     }
     math.sgd_step(s,
                   {weights.data(), gradient.data(), sgd.momentum > 0 ? velocity.data() : nullptr,
-                   nullptr, weights.data()},
+                   nullptr, weights.data(), &scale},
                   kSize);
     reference.step(g, lr);
   }

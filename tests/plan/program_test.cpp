@@ -33,7 +33,8 @@ TEST(Program, RefusesParametersOfAnotherModel) {
 TEST(Program, RefusesAnArenaThatIsTooSmall) {
   const auto program = Program::compile(small_model(lenet()), reference());
   const Replica replica(*program->parameters());
-  EXPECT_THROW(Execution(program, replica, Buffer(program->arena_bytes() - 1)), Error);
+  const Workspace small(find_device("cpu"), program->arena_bytes() - 1, program->input_bytes());
+  EXPECT_THROW(Execution(program, replica, small), Error);
 }
 
 TEST(Program, NamesTheResultsItLacks) {
@@ -78,10 +79,12 @@ TEST(Program, ProgramsOfAModelShareReplicaAndArena) {
 
     Replica replica(*train->parameters());
     initialise(*train->parameters(), replica, 1);
-    const Buffer arena(
-        std::max({train->arena_bytes(), partial->arena_bytes(), eval->arena_bytes()}));
-    const Execution train_run(train, replica, arena), partial_run(partial, replica, arena),
-        eval_run(eval, replica, arena);
+    const Workspace workspace(
+        find_device(options.device),
+        std::max({train->arena_bytes(), partial->arena_bytes(), eval->arena_bytes()}),
+        train->input_bytes());
+    const Execution train_run(train, replica, workspace), partial_run(partial, replica, workspace),
+        eval_run(eval, replica, workspace);
     partial_alone.run();
     eval_alone.run();
     train_run.run(eval_alone.step());  // leaves its traces in arena and gradients

@@ -55,8 +55,8 @@ class GraphRun {
         device_(options.device),
         program_(Program::compile(graph, options)),
         replica_(*program_->parameters()),
-        arena_(program_->arena_bytes()),
-        execution_(program_, replica_, arena_) {
+        workspace_(find_device(device_), program_->arena_bytes(), program_->input_bytes()),
+        execution_(program_, replica_, workspace_) {
     initialise(*program_->parameters(), replica_, seed);
     if (values == Values::bf16) round_parameters();
     for (int32_t id : graph.find("input")) feed_random(graph.nodes()[id], values, seed);
@@ -199,7 +199,7 @@ class GraphRun {
   const std::string device_;
   std::shared_ptr<const Program> program_;
   Replica replica_;
-  Buffer arena_;
+  Workspace workspace_;
   Execution execution_;
   std::array<std::vector<float>, 2> numbers_;
   std::array<std::vector<int32_t>, 2> labels_;

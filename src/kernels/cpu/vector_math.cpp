@@ -14,10 +14,12 @@ namespace {
 class CpuVectorMath : public VectorMath {
  public:
   void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const override {
-    const SgdArgs args{
-        static_cast<float>(step.lr),           static_cast<float>(step.momentum),
-        static_cast<float>(step.weight_decay), static_cast<float>(step.gradient_scale),
-        static_cast<float>(step.pull),         step.nesterov};
+    const SgdArgs args{static_cast<float>(step.lr),
+                       static_cast<float>(step.momentum),
+                       static_cast<float>(step.weight_decay),
+                       spans.gradient_scale ? static_cast<float>(*spans.gradient_scale) : 1.0f,
+                       static_cast<float>(step.pull),
+                       step.nesterov};
     const SgdArrays arrays{
         static_cast<const float*>(spans.weights), static_cast<const float*>(spans.gradient),
         static_cast<float*>(spans.velocity), static_cast<const float*>(spans.central),
@@ -47,7 +49,7 @@ class CpuVectorMath : public VectorMath {
   }
 
   /// In a fixed number of shares, so that the sum does not depend on the number of threads.
-  double squared_norm(const void* x, int64_t n) const override {
+  void squared_norm(const void* x, int64_t n, double* sum) const override {
     constexpr int64_t kShares = 64;
     std::array<double, kShares> sums;
     parallel_for(useful_threads(omp_get_max_threads(), n), kShares, [&](int64_t i) {
@@ -56,7 +58,12 @@ class CpuVectorMath : public VectorMath {
     });
     double total = 0;
     for (double s : sums) total += s;
-    return total;
+    *sum = total;
+  }
+
+  void find_clip_scale(double limit, const double* sums, int64_t count,
+                       double* scale) const override {
+    *scale = clip_scale(limit, {sums, static_cast<size_t>(count)});
   }
 };
 

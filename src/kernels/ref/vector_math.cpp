@@ -9,7 +9,8 @@ class RefVectorMath : public VectorMath {
   void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const override {
     const T lr = static_cast<T>(step.lr), momentum = static_cast<T>(step.momentum);
     const T weight_decay = static_cast<T>(step.weight_decay);
-    const T gradient_scale = static_cast<T>(step.gradient_scale), pull = static_cast<T>(step.pull);
+    const T gradient_scale = static_cast<T>(spans.gradient_scale ? *spans.gradient_scale : 1);
+    const T pull = static_cast<T>(step.pull);
     const T* w = static_cast<const T*>(spans.weights);
     const T* g = static_cast<const T*>(spans.gradient);
     const T* z = static_cast<const T*>(spans.central);
@@ -37,11 +38,16 @@ class RefVectorMath : public VectorMath {
     }
   }
 
-  double squared_norm(const void* x, int64_t n) const override {
+  void squared_norm(const void* x, int64_t n, double* total) const override {
     const T* values = static_cast<const T*>(x);
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(values[i]) * values[i];
-    return sum;
+    *total = sum;
+  }
+
+  void find_clip_scale(double limit, const double* sums, int64_t count,
+                       double* scale) const override {
+    *scale = clip_scale(limit, {sums, static_cast<size_t>(count)});
   }
 };
 

@@ -1,0 +1,99 @@
+// Where programs run: a device has memory, and queues that do work in the order in which it was
+// given to them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string_view>
+
+#include "device/buffer.h"
+#include "device/call.h"
+
+namespace crossbow {
+
+/// A point in a queue's work. Made by the device whose queues use it. Thread-safe.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Blocks until the work before the last Queue::mark is done; returns at once if there was none.
+  /// Throws Error if work of that queue has failed.
+  virtual void finish() const = 0;
+};
+
+/// Calls that were kept instead of run.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// Gives them to the queue that recorded them, once more.
+  virtual void replay() const = 0;
+};
+
+/// Work in order. On host devices all is done when a call returns; on others calls return before,
+/// and who needs the result waits: another queue by an event, the host by `finish`. One thread at a
+/// time gives work to a queue.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  /// Either side may be memory of this device, of the host, or of another device of its kind. What
+  /// is copied from or to must not be used otherwise until that is done.
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  /// As copy, of few bytes of the host, which may change as soon as the call returns.
+  virtual void write(void* to, const void* from, size_t bytes) = 0;
+  virtual void zero(void* to, size_t bytes) = 0;
+
+  /// The event now stands for all work given to this queue so far.
+  virtual void mark(Event& event) = 0;
+  /// Work given from now on begins when what the event stands for now is done.
+  virtual void wait(const Event& event) = 0;
+  /// Blocks until all work is done. Throws Error if any of it has failed.
+  virtual void finish() = 0;
+
+  /// Fixes a kernel's addresses, which are this device's. Each run of the call is this queue's
+  /// work.
+  virtual Call bind(const std::function<Call(Operands)>& kernel, Operands operands) = 0;
+  /// Its calls are this queue's work. Valid as long as the queue.
+  virtual const VectorMath& math(DType dtype) = 0;
+  /// Keeps the work that `give` gives; null from queues that do it as quickly without.
+  virtual std::unique_ptr<const Recording> record(const std::function<void()>& give) = 0;
+};
+
+/// Thread-safe. Outlives its buffers, queues and events.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// Whose kernels its queues run: the name in the kernels' registry.
+  virtual std::string_view kernels() const = 0;
+  /// The host can use its memory, and its queues work at the call, in the calling thread.
+  virtual bool is_host() const = 0;
+  /// Elements of an exchange that are worth a task of their own; all, where a queue shares out the
+  /// work itself.
+  virtual int64_t exchange_piece() const { return std::numeric_limits<int64_t>::max(); }
+
+  /// Contents undefined. Throws Error if there is no more memory.
+  virtual Buffer allocate(size_t bytes) = 0;
+  /// Of the host, zeroed, which this device's queues copy from and to without delay.
+  virtual Buffer allocate_pinned(size_t bytes) { return Buffer(bytes); }
+  virtual std::unique_ptr<Queue> make_queue() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+
+  Buffer allocate_zeroed(size_t bytes);
+  /// Copies at once, between the host and this device.
+  void copy_now(void* to, const void* from, size_t bytes);
+};
+
+/// The i-th device of a kind: "cpu", "ref". Each call gives the same one. Throws Error if there is
+/// none.
+Device& find_device(std::string_view kind, int index = 0);
+bool is_device(std::string_view kind);
+
+/// `const RegisterDevice k{"cpu", make};`; `make` is called once an index.
+struct RegisterDevice {
+  using Make = std::unique_ptr<Device> (*)(int index);
+  RegisterDevice(std::string_view kind, Make make);
+};
+
+}  // namespace crossbow

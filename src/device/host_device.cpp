@@ -1,0 +1,63 @@
+// The devices whose memory is the host's and whose work is done at the call: the CPU, and the
+// reference.
+#include <cstring>
+
+#include "device/device.h"
+
+namespace crossbow {
+namespace {
+
+class HostEvent : public Event {
+ public:
+  void finish() const override {}
+};
+
+class HostQueue : public Queue {
+ public:
+  explicit HostQueue(std::string_view kernels) : kernels_(kernels) {}
+
+  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void write(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void zero(void* to, size_t bytes) override { std::memset(to, 0, bytes); }
+  void mark(Event&) override {}
+  void wait(const Event&) override {}
+  void finish() override {}
+  Call bind(const std::function<Call(Operands)>& kernel, Operands operands) override {
+    return kernel(std::move(operands));
+  }
+  const VectorMath& math(DType dtype) override { return vector_math(kernels_, dtype); }
+  std::unique_ptr<const Recording> record(const std::function<void()>&) override { return nullptr; }
+
+ private:
+  const std::string_view kernels_;
+};
+
+class HostDevice : public Device {
+ public:
+  HostDevice(std::string_view kernels, int64_t exchange_piece)
+      : kernels_(kernels), exchange_piece_(exchange_piece) {}
+
+  std::string_view kernels() const override { return kernels_; }
+  bool is_host() const override { return true; }
+  int64_t exchange_piece() const override { return exchange_piece_; }
+  Buffer allocate(size_t bytes) override { return Buffer(bytes); }
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<HostQueue>(kernels_); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
+
+ private:
+  const std::string_view kernels_;
+  const int64_t exchange_piece_;
+};
+
+/// Small enough for a piece's mean to stay in the first cache, large enough to be worth a claim.
+constexpr int64_t kPiece = 4096;
+
+const RegisterDevice kCpu{"cpu", [](int) -> std::unique_ptr<Device> {
+                            return std::make_unique<HostDevice>("cpu", kPiece);
+                          }};
+const RegisterDevice kRef{"ref", [](int) -> std::unique_ptr<Device> {
+                            return std::make_unique<HostDevice>("ref", kPiece);
+                          }};
+
+}  // namespace
+}  // namespace crossbow
