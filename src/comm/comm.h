@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "device/device.h"
+
 namespace crossbow {
 
 /// One rank's end. Nothing here blocks: who waits for an operation works on it meanwhile, or does
@@ -14,12 +16,13 @@ class Comm {
  public:
   virtual ~Comm() = default;
 
-  /// Begins to replace `values` (n elements) by their sum over all ranks, added up in the order of
-  /// the ranks: the same bits on every rank. The vector belongs to the operation until it is
-  /// complete. One thread at a time.
-  virtual void start_sum(void* values, int64_t n) = 0;
+  /// Begins to replace `values` (n elements), as they are when the queue has done its work so far,
+  /// by their sum over all ranks, added up in the order of the ranks: the same bits on every rank.
+  /// The vector, and the queue, belong to the operation until it is complete. One thread at a time.
+  virtual void start_sum(Queue& queue, void* values, int64_t n) = 0;
 
-  /// Any thread. Whether that operation, which may not even have started, is complete on this rank.
+  /// Any thread. Whether that operation, which may not even have started, is complete on this rank:
+  /// what its queue is given from now on sees the sum.
   virtual bool complete(int64_t operation) const = 0;
   /// Any thread. Works on what has started: a little at a time; false if there is nothing to do.
   virtual bool advance() = 0;

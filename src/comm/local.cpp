@@ -2,41 +2,42 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "core/error.h"
 
 namespace crossbow {
-namespace {
-
-constexpr int64_t kPiece = 4096;  // elements; stays in the first cache
-
-}  // namespace
-
 class LocalGroup::Rank : public Comm {
  public:
-  Rank(LocalGroup& group, int rank) : group_(group), rank_(rank) {}
+  Rank(LocalGroup& group, Device& device) : ready(device.make_event()), group_(group) {}
 
-  void start_sum(void* values, int64_t n) override { group_.start(rank_, values, n); }
+  void start_sum(Queue& queue, void* values, int64_t n) override {
+    group_.start(*this, queue, values, n);
+  }
   bool complete(int64_t operation) const override { return group_.complete(operation); }
   bool advance() override { return group_.advance(); }
   bool can_advance() const override { return group_.can_advance(); }
 
-  std::byte* values = nullptr;  // of the operation that this rank started last
+  // Of the operation that this rank started last.
+  Queue* queue = nullptr;
+  std::byte* values = nullptr;
+  const std::unique_ptr<Event> ready;
 
  private:
   LocalGroup& group_;
-  const int rank_;
 };
 
-LocalGroup::LocalGroup(int ranks, int64_t elements, int64_t element_bytes, const VectorMath& math,
+LocalGroup::LocalGroup(const std::vector<Device*>& devices, int64_t elements, DType dtype,
                        std::function<void()> notify)
     : elements_(elements),
-      element_bytes_(element_bytes),
-      pieces_((elements + kPiece - 1) / kPiece),
-      math_(math),
-      notify_(std::move(notify)) {
-  for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<Rank>(*this, r));
+      piece_(std::min(devices[0]->exchange_piece(), elements)),
+      pieces_((elements + piece_ - 1) / piece_),
+      dtype_(dtype),
+      notify_(std::move(notify)),
+      summed_(devices[0]->make_event()) {
+  if (!devices[0]->is_host()) {
+    other_ = devices[0]->allocate(static_cast<size_t>(elements) * size_of(dtype));
+  }
+  for (Device* device : devices) ranks_.push_back(std::make_unique<Rank>(*this, *device));
 }
 
 LocalGroup::~LocalGroup() = default;
@@ -45,9 +46,11 @@ Comm& LocalGroup::rank(int r) {
   return *ranks_[static_cast<size_t>(r)];
 }
 
-void LocalGroup::start(int rank, void* values, int64_t n) {
+void LocalGroup::start(Rank& rank, Queue& queue, void* values, int64_t n) {
   if (n != elements_) fail("a sum of {} elements among ranks that have {}", n, elements_);
-  ranks_[static_cast<size_t>(rank)]->values = static_cast<std::byte*>(values);
+  rank.queue = &queue;
+  rank.values = static_cast<std::byte*>(values);
+  queue.mark(*rank.ready);
   if ((started_.fetch_add(1, std::memory_order_acq_rel) + 1) % ranks() == 0) notify_();
 }
 
@@ -70,19 +73,30 @@ bool LocalGroup::advance() {
   return true;
 }
 
+/// The first rank's queue adds up and hands out.
 void LocalGroup::compute(int64_t piece) {
-  const int64_t first = piece * kPiece, n = std::min(kPiece, elements_ - first);
-  const auto at = [&](int r) {
-    return ranks_[static_cast<size_t>(r)]->values + first * element_bytes_;
-  };
+  const int64_t first = piece * piece_, n = std::min(piece_, elements_ - first);
+  const auto element_bytes = static_cast<int64_t>(size_of(dtype_));
+  const auto bytes = static_cast<size_t>(n * element_bytes);
+  Queue& queue = *ranks_[0]->queue;
+  std::byte* const sum = ranks_[0]->values + first * element_bytes;
   constexpr std::array<double, 2> kOnes{1, 1};
-  for (int r = 1; r < ranks(); ++r) {
-    const std::array<const void*, 2> terms{at(0), at(r)};
-    math_.combine(kOnes, terms, at(0), n);
+  for (size_t r = 1; r < ranks_.size(); ++r) {
+    std::byte* other = ranks_[r]->values + first * element_bytes;
+    queue.wait(*ranks_[r]->ready);
+    if (other_.data()) {
+      queue.copy(other_.data(), other, bytes);
+      other = other_.data();
+    }
+    const std::array<const void*, 2> terms{sum, other};
+    queue.math(dtype_).combine(kOnes, terms, sum, n);
   }
-  for (int r = 1; r < ranks(); ++r) {
-    std::memcpy(at(r), at(0), static_cast<size_t>(n * element_bytes_));
+  for (size_t r = 1; r < ranks_.size(); ++r) {
+    queue.copy(ranks_[r]->values + first * element_bytes, sum, bytes);
   }
+  if (piece < pieces_ - 1) return;
+  queue.mark(*summed_);
+  for (const auto& rank : ranks_) rank->queue->wait(*summed_);
 }
 
 }  // namespace crossbow

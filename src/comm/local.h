@@ -1,4 +1,4 @@
-// Ranks in one process, which read each other's memory.
+// Ranks in one process: devices of one kind, which copy from each other's memory.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/comm.h"
-#include "device/vector_math.h"
+#include "device/device.h"
 
 namespace crossbow {
 
@@ -15,9 +15,9 @@ namespace crossbow {
 /// for all ranks at once.
 class LocalGroup {
  public:
-  /// All vectors have that many `elements` of that many bytes. `notify` is called, by any thread,
-  /// whenever there is new work or an operation is complete.
-  LocalGroup(int ranks, int64_t elements, int64_t element_bytes, const VectorMath& math,
+  /// One rank a device. All vectors have that many elements of that type. `notify` is called, by
+  /// any thread, whenever there is new work or an operation is complete.
+  LocalGroup(const std::vector<Device*>& devices, int64_t elements, DType dtype,
              std::function<void()> notify);
   ~LocalGroup();
 
@@ -27,15 +27,17 @@ class LocalGroup {
   class Rank;
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  void start(int rank, void* values, int64_t n);
+  void start(Rank& rank, Queue& queue, void* values, int64_t n);
   bool complete(int64_t operation) const;
   bool can_advance() const;
   bool advance();
   void compute(int64_t piece);
 
-  const int64_t elements_, element_bytes_, pieces_;
-  const VectorMath& math_;
+  const int64_t elements_, piece_, pieces_;  // of elements; their number
+  const DType dtype_;
   const std::function<void()> notify_;
+  Buffer other_;                   // another rank's vector, where devices have memory of their own
+  std::unique_ptr<Event> summed_;  // the last operation
   std::vector<std::unique_ptr<Rank>> ranks_;
   // Of all operations: ends that have started theirs; pieces, counted through. A piece is claimed
   // only when all ranks have started its operation, and none starts the next before its end.

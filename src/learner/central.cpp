@@ -132,7 +132,7 @@ void Central::close(int64_t block) {
     math_.find_clip_scale(clip_norm_, sums, chunks_, sums + chunks_);
   }
   if (block % phases_ == phases_ - 1) queue_->mark(*made_);
-  if (reduces_before(block + 1)) place_.comm->start_sum(mean_.data(), elements_);
+  if (reduces_before(block + 1)) place_.comm->start_sum(*queue_, mean_.data(), elements_);
   closed_.store(block + 1, std::memory_order_release);
 }
 

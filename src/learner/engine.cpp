@@ -39,10 +39,8 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
       snapshot_(*layout_, device()),
       workers_(options.threads) {
   if (sync_ && devices_.size() > 1) {
-    comm_ = std::make_unique<LocalGroup>(
-        static_cast<int>(devices_.size()), layout_->parameter_elements,
-        static_cast<int64_t>(size_of(layout_->dtype)),
-        vector_math(device().kernels(), layout_->dtype), [this] { scheduler_.notify(); });
+    comm_ = std::make_unique<LocalGroup>(devices_, layout_->parameter_elements, layout_->dtype,
+                                         [this] { scheduler_.notify(); });
   }
   std::vector<std::optional<Workspace>> workspaces(flights_.size());
   workers_.run([&](int w) {

@@ -53,7 +53,7 @@ void validate_texts(const TrainOptions& o) {
 
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
-  expect_name("device", devices.kind, {"cpu", "ref"});
+  if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
   if (devices.count > physical_cores()) {
     fail_usage("--device {}: {} devices need as many cores, and this process may use {}", o.device,
                devices.count, physical_cores());

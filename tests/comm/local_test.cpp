@@ -24,20 +24,26 @@ float sum_of(int ranks, int64_t operation, int64_t i) {
   return sum;
 }
 
+std::vector<Device*> cpus(int count) {
+  std::vector<Device*> devices;
+  for (int r = 0; r < count; ++r) devices.push_back(&find_device("cpu", r));
+  return devices;
+}
+
 /// Every rank on a thread of its own, some operations in a row.
 void sum_up(int ranks, int64_t operations) {
   std::atomic<int> notified{0};
-  LocalGroup group(ranks, kElements, sizeof(float), vector_math("cpu", DType::f32),
-                   [&] { ++notified; });
+  LocalGroup group(cpus(ranks), kElements, DType::f32, [&] { ++notified; });
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
       Comm& comm = group.rank(r);
+      const auto queue = find_device("cpu", r).make_queue();
       Buffer values(kElements * sizeof(float));
       for (int64_t n = 0; n < operations; ++n) {
         for (int64_t i = 0; i < kElements; ++i) values.as<float>()[i] = value(r, n, i);
-        comm.start_sum(values.data(), kElements);
+        comm.start_sum(*queue, values.data(), kElements);
         while (!comm.complete(n)) {
           if (!comm.advance()) std::this_thread::yield();
         }
@@ -56,14 +62,15 @@ TEST(LocalComm, EveryRankGetsTheSameSum) {
 }
 
 TEST(LocalComm, NothingIsDoneBeforeAllRanksHaveStarted) {
-  LocalGroup group(2, kElements, sizeof(float), vector_math("cpu", DType::f32), [] {});
+  LocalGroup group(cpus(2), kElements, DType::f32, [] {});
+  const auto queue = find_device("cpu").make_queue();
   Buffer a(kElements * sizeof(float)), b(kElements * sizeof(float));
   EXPECT_FALSE(group.rank(0).can_advance());
-  group.rank(0).start_sum(a.data(), kElements);
+  group.rank(0).start_sum(*queue, a.data(), kElements);
   EXPECT_FALSE(group.rank(0).can_advance());
   EXPECT_FALSE(group.rank(1).advance());
   EXPECT_FALSE(group.rank(0).complete(0));
-  group.rank(1).start_sum(b.data(), kElements);
+  group.rank(1).start_sum(*queue, b.data(), kElements);
   EXPECT_TRUE(group.rank(0).can_advance());
   while (group.rank(0).advance()) {
   }

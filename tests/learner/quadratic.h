@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "data/batch_source.h"
-#include "device/buffer.h"
+#include "device/host_window.h"
 #include "learner/engine.h"
 #include "models/layers.h"
 #include "ops/activation.h"
@@ -137,7 +137,9 @@ inline double quadratic_rate(int64_t batch) {
 class QuadraticEngine {
  public:
   explicit QuadraticEngine(const QuadraticRun& run)
-      : model_(regression(run.hidden), options(run)),
+      : kind_(run.device),
+        learners_of_a_device_(static_cast<int>(run.options.learners) / run.devices),
+        model_(regression(run.hidden), options(run)),
         engine_(compiled(run), sync(run), engine(run)) {
     Replica first(engine_.layout());
     std::vector<float> w;
@@ -165,8 +167,11 @@ class QuadraticEngine {
   }
   int64_t run(QuadraticData& data) { return engine_.run(segment(data)); }
 
-  std::vector<float> z() { return floats(engine_.snapshot().parameters.data()); }
-  std::vector<float> weights(int j) { return floats(engine_.learner(j).weights(engine_.side())); }
+  std::vector<float> z() { return floats(engine_.device(), engine_.snapshot().parameters.data()); }
+  std::vector<float> weights(int j) {
+    Device& device = find_device(kind_, j / learners_of_a_device_);
+    return floats(device, engine_.learner(j).weights(engine_.side()));
+  }
   Engine& operator*() { return engine_; }
   Engine* operator->() { return &engine_; }
 
@@ -209,14 +214,18 @@ class QuadraticEngine {
       values = values.subspan(n);
     }
   }
-  std::vector<float> floats(const std::byte* data) const {
+  std::vector<float> floats(Device& device, const std::byte* data) const {
+    const HostWindow window(
+        device, data, static_cast<size_t>(engine_.layout().parameter_elements) * sizeof(float));
     std::vector<float> all(static_cast<size_t>(engine_.layout().trained()));
     for_each_parameter(all, [&](const ParameterLayout::Slot& slot, std::span<float> values) {
-      read_tensor(slot.layout, reinterpret_cast<const float*>(data) + slot.offset, values);
+      read_tensor(slot.layout, reinterpret_cast<const float*>(window.data()) + slot.offset, values);
     });
     return all;
   }
 
+  const std::string kind_;
+  const int learners_of_a_device_;
   CompiledModel model_;
   Engine engine_;
 };
