@@ -4,18 +4,20 @@
 
 #include "core/error.h"
 #include "core/machine.h"
+#include "device/device.h"
 #include "kernels/precision.h"
 
 namespace crossbow {
 
 DeviceList device_list(std::string_view text) {
-  if (!text.starts_with("cpu:")) return {std::string(text), 1};
-  std::string counted = "cpu:0";
+  const std::string kind(text.substr(0, text.find(':')));
+  if (kind == text || !is_device(kind)) return {std::string(text), 1};
+  std::string counted = kind + ":0";
   for (int count = 1; counted.size() <= text.size(); ++count) {
-    if (counted == text) return {"cpu", count};
-    counted += fmt::format(",cpu:{}", count);
+    if (counted == text) return {kind, count};
+    counted += fmt::format(",{}:{}", kind, count);
   }
-  fail_usage("--device {}: to cut the CPU into devices, count them: cpu:0,cpu:1 for two", text);
+  fail_usage("--device {}: count the devices: {}:0,{}:1 for two", text, kind, kind);
 }
 
 namespace {

@@ -129,7 +129,9 @@ INSTANTIATE_TEST_SUITE_P(All, Resume,
                                            Setting{"cpu", "sma"}, Setting{"ref", "sma"},
                                            Setting{"cpu", "ssgd"}, Setting{"cpu", "post-local-sgd"},
                                            Setting{"cpu", "slowmo"},
-                                           Setting{"cpu", "polyak-ruppert"}),
+                                           Setting{"cpu", "polyak-ruppert"},
+                                           Setting{"late", "none"}, Setting{"late", "sma"},
+                                           Setting{"late", "ssgd"}),
                          [](const auto& info) {
                            std::string name = info.param.device + '_' + info.param.sync;
                            std::replace(name.begin(), name.end(), '-', '_');

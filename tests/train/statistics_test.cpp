@@ -41,7 +41,7 @@ class Statistics : public ::testing::TestWithParam<const char*> {
   data::TemporaryFolder runs_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Statistics, ::testing::Values("ref", "cpu"),
+INSTANTIATE_TEST_SUITE_P(All, Statistics, ::testing::Values("ref", "cpu", "late"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// Whatever the training batch, 64 of them make one here; the images have four whole ones.
