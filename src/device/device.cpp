@@ -22,6 +22,14 @@ std::map<std::string, Kind, std::less<>>& kinds() {
 
 }  // namespace
 
+void Queue::drain() noexcept {
+  try {
+    finish();
+  } catch (...) {
+    // Whoever used the queue has heard of it, or will.
+  }
+}
+
 Buffer Device::allocate_zeroed(size_t bytes) {
   Buffer buffer = allocate(bytes);
   const auto queue = make_queue();

@@ -50,6 +50,8 @@ class Queue {
   virtual void wait(const Event& event) = 0;
   /// Blocks until all work is done. Throws Error if any of it has failed.
   virtual void finish() = 0;
+  /// The same, where failures are of no interest any more.
+  void drain() noexcept;
 
   /// Fixes a kernel's addresses, which are this device's. Each run of the call is this queue's
   /// work.

@@ -38,11 +38,21 @@ Central::Scratch::Scratch(const Central& central, int learners)
   input_.weights.resize(static_cast<size_t>(learners));
 }
 
-Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
-                 double clip_norm, Place place)
+std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
+  if (sums && limits) {
+    return {
+        {.mean = true, .starts_sum = true}, {.waits_for_sum = true, .norm = true}, {.apply = true}};
+  }
+  if (sums) return {{.mean = true, .starts_sum = true}, {.waits_for_sum = true, .apply = true}};
+  if (limits) return {{.mean = true, .norm = true}, {.apply = true}};
+  return {{.mean = true, .apply = true}};
+}
+
+Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
+                 const ParameterLayout& layout, double clip_norm, Place place)
     : sync_(std::move(sync)),
-      traits_(sync_->traits()),
-      clip_norm_(traits_.averages_gradients ? clip_norm : 0),
+      lockstep_(lockstep),
+      clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
       chunk_(std::min(place.device.exchange_piece(), elements_)),
@@ -50,53 +60,46 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const ParameterLayou
       place_(place),
       queue_(place.device.make_queue()),
       math_(queue_->math(layout.dtype)),
-      phases_(1 + (clip_norm_ > 0) + (place_.comm != nullptr)),
+      phases_(phases(place.comm != nullptr, clip_norm_ > 0)),
       made_(place.device.make_event()) {
   Device& device = place.device;
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   z_[0] = device.allocate_zeroed(bytes);
-  if (traits_.overlaps) z_[1] = device.allocate_zeroed(bytes);
-  for (int i = 0; i < traits_.state_buffers; ++i) state_.push_back(device.allocate_zeroed(bytes));
-  if (phases_ > 1 || !device.is_host()) mean_ = device.allocate_zeroed(bytes);
+  if (lockstep_.overlaps()) z_[1] = device.allocate_zeroed(bytes);
+  for (int i = 0; i < sync_->traits().state_buffers; ++i) {
+    state_.push_back(device.allocate_zeroed(bytes));
+  }
+  if (phases_.size() > 1 || !device.is_host()) mean_ = device.allocate_zeroed(bytes);
   if (clip_norm_ > 0) limits_ = device.allocate(static_cast<size_t>(chunks_ + 1) * sizeof(double));
 }
 
 std::vector<std::byte*> Central::state() const {
   std::vector<std::byte*> buffers;
-  if (traits_.overlaps) buffers.push_back(z(side(1)));
+  if (lockstep_.overlaps()) buffers.push_back(z(side(1)));
   for (const Buffer& buffer : state_) buffers.push_back(buffer.data());
   return buffers;
 }
 
-void Central::restore(int64_t exchanges, int64_t since_exchange) {
-  exchanges_ = exchanges;
-  since_ = since_exchange;
-}
-
-void Central::start(bool after_first_drop, Describe describe) {
-  period_ = sync_->period(after_first_drop);
+void Central::start(Describe describe) {
   describe_ = std::move(describe);
   claimed_ = computed_ = closed_ = 0;
 }
 
-void Central::finish(int64_t iterations) {
-  const int64_t done = exchanges_before(iterations);
-  side_ += done;
-  exchanges_ += done;
-  sums_ += done;
-  since_ = (since_ + iterations) % period_;
+void Central::finish(int64_t exchanges) {
+  side_ += exchanges;
+  sums_ += exchanges;
 }
 
 bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   if (closed_.load(std::memory_order_acquire) < block) return false;
-  if (reduces_before(block)) return place_.comm->complete(sums_ + block / phases_);
-  if (block % phases_ > 0) return true;
-  const int64_t iteration = iteration_of(block / phases_);
-  return scheduler.completed(place_.index) >= (traits_.overlaps ? iteration : iteration + 1);
+  const Phase& phase = phase_of(block);
+  const int64_t exchange = exchange_of(block);
+  if (phase.waits_for_sum) return place_.comm->complete(sums_ + exchange);
+  return !phase.mean || scheduler.completed(place_.index) >= lockstep_.needed_to_exchange(exchange);
 }
 
 bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Queue& queue) {
-  const int64_t goal = count * phases_;
+  const int64_t goal = count * phase_count();
   bool alive = true;
   while (alive && closed_.load(std::memory_order_acquire) < goal) {
     int64_t next = claimed_.load(std::memory_order_acquire);
@@ -127,18 +130,19 @@ bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Qu
 }
 
 void Central::close(int64_t block) {
-  if (limits_after(block)) {
+  const Phase& phase = phase_of(block);
+  if (phase.norm) {
     double* const sums = limits_.as<double>();
     math_.find_clip_scale(clip_norm_, sums, chunks_, sums + chunks_);
   }
-  if (block % phases_ == phases_ - 1) queue_->mark(*made_);
-  if (reduces_before(block + 1)) place_.comm->start_sum(*queue_, mean_.data(), elements_);
+  if (phase.apply) queue_->mark(*made_);
+  if (phase.starts_sum) place_.comm->start_sum(*queue_, mean_.data(), elements_);
   closed_.store(block + 1, std::memory_order_release);
 }
 
 void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
-  const int64_t exchange = block / phases_;
-  const int64_t phase = block % phases_;
+  const Phase& phase = phase_of(block);
+  const int64_t exchange = exchange_of(block), index = lockstep_.exchanges() + exchange;
   const int64_t first = chunk * chunk_ * element_bytes_;
   const int64_t n = std::min(chunk_, elements_ - chunk * chunk_);
   const auto at = [&](auto* span) {
@@ -146,9 +150,9 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
                                     const std::byte, std::byte>;
     return span ? static_cast<Byte*>(span) + first : nullptr;
   };
-  if (s.described_exchange_ != exchanges_ + exchange) {
-    describe_(iteration_of(exchange), s.input_);
-    s.described_exchange_ = exchanges_ + exchange;
+  if (s.described_exchange_ != index) {
+    describe_(lockstep_.iteration_of(exchange), s.input_);
+    s.described_exchange_ = index;
   }
   for (size_t j = 0; j < s.terms_.size(); ++j) {
     s.terms_[j] = at(s.input_.terms[j]);
@@ -157,19 +161,20 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
   for (size_t i = 0; i < state_.size(); ++i) s.state_[i] = at(state_[i].data());
   std::byte* const mean = mean_.data() ? at(mean_.data()) : s.mean_.data();
   double* const sums = limits_.as<double>();
-  if (phase == 0 && chunk == 0) {
+  if (phase.mean && chunk == 0) {
     for (const Event* made : s.input_.made) queue_->wait(*made);
   }
-  if (phase == 0) math_.combine(s.input_.factors, s.terms_, mean, n);
-  if (limits_after(block)) math_.squared_norm(mean, n, sums + chunk);
-  if (phase < phases_ - 1) return;
+  if (phase.mean) math_.combine(s.input_.factors, s.terms_, mean, n);
+  if (phase.norm) math_.squared_norm(mean, n, sums + chunk);
+  if (!phase.apply) return;
   sync_->apply({.math = math_,
                 .n = n,
-                .index = exchanges_ + exchange,
+                .index = index,
                 .lr = s.input_.lr,
                 .gradient_scale = clip_norm_ > 0 ? sums + chunks_ : nullptr,
                 .mean = mean,
                 .z = at(z(side(exchange))),
+                .previous_z = at(z(side(exchange + 1))),
                 .next_z = at(z(side(exchange + 1))),
                 .weights = s.weights_,
                 .state = s.state_});

@@ -6,6 +6,7 @@
 
 #include "comm/comm.h"
 #include "device/device.h"
+#include "learner/lockstep.h"
 #include "learner/scheduler.h"
 #include "plan/program.h"
 #include "sync/sync.h"
@@ -58,72 +59,71 @@ class Central {
   };
 
   /// `clip_norm`: of the mean gradient, for algorithms that average gradients; 0: no limit.
-  Central(std::shared_ptr<const SyncAlgorithm> sync, const ParameterLayout& layout,
-          double clip_norm, Place place);
+  Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
+          const ParameterLayout& layout, double clip_norm, Place place);
 
-  const SyncAlgorithm& sync() const { return *sync_; }
-  const SyncAlgorithm::Traits& traits() const { return traits_; }
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
   /// the segment (after the last segment: 0 for now).
   int side(int64_t exchanges = 0) const {
-    return traits_.overlaps ? static_cast<int>((side_ + exchanges) & 1) : 0;
+    return lockstep_.overlaps() ? static_cast<int>((side_ + exchanges) & 1) : 0;
   }
   std::byte* z(int side) const { return z_[side].data(); }
   /// What a checkpoint needs beside z: the z before, the algorithm's own buffers.
   std::vector<std::byte*> state() const;
 
-  int64_t exchanges() const { return exchanges_; }   // in the whole run
-  int64_t since_exchange() const { return since_; }  // steps since the last one
-  void restore(int64_t exchanges, int64_t since_exchange);
-
-  void start(bool after_first_drop, Describe describe);
-  /// Ends a segment of that many iterations, all of whose exchanges are complete.
-  void finish(int64_t iterations);
-
-  /// Of the segment: whether iteration i has an exchange, and how many the iterations before it.
-  bool exchanges_at(int64_t i) const { return (since_ + i + 1) % period_ == 0; }
-  int64_t exchanges_before(int64_t i) const { return (since_ + i) / period_; }
+  void start(Describe describe);
+  /// Ends a segment, all of whose exchanges are complete; so many.
+  void finish(int64_t exchanges);
 
   /// Returns when the segment's first `count` exchanges have been given to the central queue,
   /// having given of them what it could; what `queue` is given from now on sees their results.
   /// False if the segment failed. Any worker.
   bool complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Queue& queue);
 
+  /// Waits for all that was given to the central queue, whatever became of it.
+  void drain() { queue_->drain(); }
+
   /// Seconds that all threads together have spent computing exchanges, and waiting for learners.
   double working_seconds() const { return static_cast<double>(working_) * 1e-9; }
   double waiting_seconds() const { return static_cast<double>(waiting_) * 1e-9; }
 
  private:
-  int64_t chunks_of(int64_t exchanges) const { return exchanges * phases_ * chunks_; }
-  bool ready(int64_t block, const Scheduler& scheduler) const;
-  bool reduces_before(int64_t block) const { return place_.comm && block % phases_ == 1; }
-  bool limits_after(int64_t block) const {
-    return clip_norm_ > 0 && block % phases_ == phases_ - 2;
+  /// What is done of an exchange's chunks: of all of them, before any of them is in the next phase.
+  struct Phase {
+    bool waits_for_sum = false;  // that Comm makes
+    bool mean = false;           // of this device's learners
+    bool norm = false;           // of the mean, whose scale follows from those of all chunks
+    bool apply = false;          // the algorithm
+    bool starts_sum = false;     // of the devices' means, after the last chunk
+  };
+  /// As few as there can be: a phase ends where all chunks are needed for what follows.
+  static std::vector<Phase> phases(bool sums, bool limits);
+
+  int64_t phase_count() const { return static_cast<int64_t>(phases_.size()); }
+  const Phase& phase_of(int64_t block) const {
+    return phases_[static_cast<size_t>(block % phase_count())];
   }
+  int64_t exchange_of(int64_t block) const { return block / phase_count(); }
+  bool ready(int64_t block, const Scheduler& scheduler) const;
   void compute(int64_t block, int64_t chunk, Scratch& scratch);
   /// Follows upon a block's last chunk.
   void close(int64_t block);
-  int64_t iteration_of(int64_t exchange) const { return (exchange + 1) * period_ - since_ - 1; }
 
   const std::shared_ptr<const SyncAlgorithm> sync_;
-  const SyncAlgorithm::Traits traits_;
+  const Lockstep& lockstep_;
   const double clip_norm_;
   const int64_t elements_, element_bytes_, chunk_, chunks_;  // of elements; their number
   const Place place_;
   const std::unique_ptr<Queue> queue_;
   const VectorMath& math_;
-  // Of an exchange, all chunks of one before any of the next: the mean, which devices add up; its
-  // norm, where that has a limit; what is made of it. The one and the other share a phase where
-  // nothing lies between them.
-  const int64_t phases_;
+  const std::vector<Phase> phases_;
   Buffer z_[2];
   int64_t side_ = 0;
   std::vector<Buffer> state_;
   Buffer mean_;    // where it outlives a phase, or is of one chunk
   Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
   std::unique_ptr<Event> made_;  // the last exchange given
-  int64_t exchanges_ = 0, since_ = 0, period_ = 1;
-  int64_t sums_ = 0;  // of the devices, before this segment
+  int64_t sums_ = 0;             // of the devices, before this segment
   Describe describe_;
 
   // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks

@@ -7,13 +7,14 @@
 namespace crossbow {
 namespace {
 
-LearnerPlan plan_of(const EngineOptions& options, const Central* central) {
+LearnerPlan plan_of(const EngineOptions& options, const SyncAlgorithm* sync,
+                    const Central* central) {
   LearnerPlan plan{options.batch, options.sgd};
-  if (!central) return plan;
-  if (central->traits().averages_gradients) plan.shared_weights = central->z(0);
-  if (central->traits().overlaps) {
+  if (!sync) return plan;
+  if (sync->traits().averages_gradients) plan.shared_weights = central->z(0);
+  if (sync->traits().overlaps) {
     plan.central = {central->z(0), central->z(1)};
-    plan.stays = central->sync().period(false) > 1 || central->sync().period(true) > 1;
+    plan.stays = sync->period(false) > 1 || sync->period(true) > 1;
   }
   return plan;
 }
@@ -32,8 +33,8 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
       layout_(model.parameters()),
       devices_(find_devices(model.options().device, options.threads.devices)),
       sync_(std::move(sync)),
+      lockstep_(sync_ && sync_->traits().overlaps),
       scheduler_(options.threads.devices, options.learners, options.threads.workers),
-      flights_(static_cast<size_t>(options.threads.all_workers())),
       landed_(std::make_unique<std::atomic<int64_t>[]>(
           static_cast<size_t>(options.threads.devices * options.learners))),
       snapshot_(*layout_, device()),
@@ -42,16 +43,10 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
     comm_ = std::make_unique<LocalGroup>(devices_, layout_->parameter_elements, layout_->dtype,
                                          [this] { scheduler_.notify(); });
   }
-  std::vector<std::optional<Workspace>> workspaces(flights_.size());
+  std::vector<std::optional<Workspace>> workspaces(static_cast<size_t>(workers_.count()));
   workers_.run([&](int w) {
-    const auto at = static_cast<size_t>(w);
     Device& device = *devices_[static_cast<size_t>(device_of_worker(w))];
-    workspaces[at].emplace(model.make_workspace(device));
-    for (Flight& flight : flights_[at]) {
-      flight.done = device.make_event();
-      flight.losses =
-          device.allocate_pinned(static_cast<size_t>(options_.batch.splits) * sizeof(float));
-    }
+    workspaces[static_cast<size_t>(w)].emplace(model.make_workspace(device));
   });
   for (auto& workspace : workspaces) workspaces_.push_back(std::move(*workspace));
   for (int d = 0; d < options.threads.devices; ++d) {
@@ -68,10 +63,10 @@ void Engine::make_device(CompiledModel& model, int index) {
   Device& device = *devices_[static_cast<size_t>(index)];
   if (sync_) {
     centrals_.push_back(std::make_unique<Central>(
-        sync_, *layout_, options_.sgd.clip_norm,
+        sync_, lockstep_, *layout_, options_.sgd.clip_norm,
         Central::Place{device, index, comm_ ? &comm_->rank(index) : nullptr}));
   }
-  const LearnerPlan plan = plan_of(options_, central_of(index));
+  const LearnerPlan plan = plan_of(options_, sync_.get(), central_of(index));
   for (int n = 0; n < options_.learners; ++n) {
     const int j = learners();
     std::vector<const Workspace*> workspaces;
@@ -80,6 +75,11 @@ void Engine::make_device(CompiledModel& model, int index) {
                                                     : nullptr);
     }
     learners_.push_back(std::make_unique<Learner>(model, plan, device, workspaces));
+    for (Flight& flight : flights_.emplace_back()) {
+      flight.done = device.make_event();
+      flight.losses =
+          device.allocate_pinned(static_cast<size_t>(options_.batch.splits) * sizeof(float));
+    }
     if (index > 0 && !device.is_host()) {
       gathered_.push_back(this->device().allocate(snapshot_.states.size()));
     }
@@ -103,10 +103,10 @@ void Engine::start_from(const Replica& model) {
 }
 
 void Engine::resume(int64_t exchanges, int64_t since_exchange) {
-  for (size_t d = 0; d < centrals_.size(); ++d) {
-    centrals_[d]->restore(exchanges, since_exchange);
+  if (sync_) lockstep_.restore(exchanges, since_exchange);
+  for (size_t d = 1; d < centrals_.size(); ++d) {
     const auto from = centrals_[0]->state(), to = centrals_[d]->state();
-    for (size_t i = 0; d > 0 && i < to.size(); ++i) {
+    for (size_t i = 0; i < to.size(); ++i) {
       devices_[d]->copy_now(to[i], from[i], snapshot_.parameters.size());
     }
   }
@@ -193,67 +193,77 @@ int64_t Engine::run(const Segment& segment) {
   const int64_t k = learners();
   scheduler_.start((segment.batches + k - 1) / k, segment.stop);
   for (int j = 0; j < learners(); ++j) landed_[static_cast<size_t>(j)] = 0;
+  if (sync_) lockstep_.start(sync_->period(segment.after_first_drop));
   for (int d = 0; sync_ && d < options_.threads.devices; ++d) {
-    central_of(d)->start(segment.after_first_drop,
-                         [this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
+    central_of(d)->start([this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
   }
   workers_.start([this](int worker) { work(worker); });
   try {
     while (!workers_.finished(std::chrono::milliseconds(20))) segment.progress(batches_done());
+    land_all();
     if (!scheduler_.failed()) segment.progress(batches_done());
   } catch (...) {
     give_up();
     while (!workers_.finished(std::chrono::seconds(1))) {
     }
+    land_all();
   }
   scheduler_.check();
-  for (const auto& central : centrals_) central->finish(scheduler_.begun());
-  return batches_done();
+  if (sync_) {
+    const int64_t exchanges = lockstep_.exchanges_before(scheduler_.begun());
+    for (const auto& central : centrals_) central->finish(exchanges);
+    lockstep_.finish(scheduler_.begun());
+  }
+  const int64_t done = batches_done();
+  const bool dropped = segment.ends_at_drop && done == segment.batches;
+  if (sync_ && sync_->traits().restarts && dropped) restart();
+  return done;
 }
 
 void Engine::work(int worker) {
   const auto at = static_cast<size_t>(worker);
+  Queue& queue = workspaces_[at].queue();
   try {
-    while (const auto task = scheduler_.claim(worker)) {
-      if (!step(worker, *task)) return abandon(worker);
-      scheduler_.finish(*task);
+    bool alive = true;
+    while (const auto task = alive ? scheduler_.claim(worker) : std::nullopt) {
+      alive = step(worker, *task);
+      if (alive) scheduler_.finish(*task);
     }
-    for (Flight& flight : flights_[at]) land(flight);
-    if (Central* central = central_of(device_of_worker(worker))) {
-      Queue& queue = workspaces_[at].queue();
-      central->complete(central->exchanges_before(scheduler_.begun()), scheduler_, scratch_[at],
+    if (Central* central = alive ? central_of(device_of_worker(worker)) : nullptr) {
+      central->complete(lockstep_.exchanges_before(scheduler_.begun()), scheduler_, scratch_[at],
                         queue);
-      queue.finish();
     }
+    queue.finish();
   } catch (...) {
     give_up();
-    abandon(worker);
+    queue.drain();
   }
 }
 
-void Engine::land(Flight& flight) {
-  if (flight.learner < 0) return;
+void Engine::land(int learner, Flight& flight) {
+  if (flight.iteration < 0) return;
   flight.done->finish();
-  const auto j = static_cast<size_t>(std::exchange(flight.learner, -1));
   if (flight.batch) {
     const auto parts = static_cast<size_t>(options_.batch.splits);
-    segment_.losses[static_cast<size_t>(flight.index - segment_.first_batch)] = static_cast<float>(
-        learners_[j]->mean_loss({flight.losses.as<float>(), parts}, flight.batch->rows));
+    segment_.losses[static_cast<size_t>(flight.index - segment_.first_batch)] =
+        static_cast<float>(learners_[static_cast<size_t>(learner)]->mean_loss(
+            {flight.losses.as<float>(), parts}, flight.batch->rows));
     segment_.source->release(*std::exchange(flight.batch, nullptr));
   }
-  landed_[j].store(flight.iteration + 1, std::memory_order_release);
+  landed_[static_cast<size_t>(learner)].store(flight.iteration + 1, std::memory_order_release);
+  flight.iteration = -1;
 }
 
-void Engine::abandon(int worker) {
-  const auto at = static_cast<size_t>(worker);
-  try {
-    workspaces_[at].queue().finish();
-  } catch (...) {
-    give_up();  // keeps the first error
-  }
-  for (Flight& flight : flights_[at]) {
-    flight.learner = -1;
-    if (flight.batch) segment_.source->release(*std::exchange(flight.batch, nullptr));
+void Engine::land_all() {
+  for (const auto& central : centrals_) central->drain();
+  for (int j = 0; j < learners(); ++j) {
+    auto& [a, b] = flights_[static_cast<size_t>(j)];
+    const bool in_order = a.iteration < b.iteration;
+    for (Flight* flight : {in_order ? &a : &b, in_order ? &b : &a}) {
+      if (!scheduler_.failed()) land(j, *flight);
+      if (flight->batch) segment_.source->release(*std::exchange(flight->batch, nullptr));
+      flight->iteration = -1;
+    }
   }
 }
 
@@ -269,34 +279,36 @@ int64_t Engine::rows_of(int64_t batch) const {
   return last ? options_.batch.last_rows : options_.batch.rows;
 }
 
+Learner::Route Engine::route_of(int64_t iteration) const {
+  if (!sync_) return {};
+  const int64_t before = lockstep_.exchanges_before(iteration);
+  return {central()->side(before), central()->side(before + lockstep_.exchanges_at(iteration))};
+}
+
+double Engine::pull_of(int64_t iteration) const {
+  const bool pulls = sync_ && lockstep_.overlaps() && lockstep_.exchanges_at(iteration);
+  return pulls ? sync_->pull() : 0;
+}
+
 bool Engine::step(int worker, const Scheduler::Task& task) {
   const auto [j, i] = task;
   const auto at = static_cast<size_t>(worker);
   Learner& learner = *learners_[static_cast<size_t>(j)];
   Queue& queue = workspaces_[at].queue();
   Central* const central = central_of(device_of_worker(worker));
-  const bool overlaps = central && central->traits().overlaps;
-  const bool exchange = central && central->exchanges_at(i);
-  const int64_t before = central ? central->exchanges_before(i) : 0;
   bool alive = true;
-  const auto wait_for_exchanges = [&] {
-    alive = central->complete(before, scheduler_, scratch_[at], queue);
-  };
-  if (central && !overlaps) wait_for_exchanges();
-  if (!alive) return false;
-
-  const auto before_update = [&] {
-    if (overlaps && exchange) wait_for_exchanges();
+  const auto wait_for = [&](int64_t exchanges) {
+    if (exchanges > 0) alive = central->complete(exchanges, scheduler_, scratch_[at], queue);
     return alive;
   };
-  Learner::Route route;
-  if (overlaps) route = {central->side(before), central->side(before + (exchange ? 1 : 0))};
-  const double pull = overlaps && exchange ? central->sync().pull() : 0;
-  // On the host the last flight has landed, and so will this one.
-  const bool host = devices_[0]->is_host();
-  Flight& flight = flights_[at][host ? 0 : static_cast<size_t>(flights_[at][0].learner >= 0)];
+  if (central && !wait_for(lockstep_.needed_to_begin(i))) return false;
+
+  const auto before_update = [&] { return !central || wait_for(lockstep_.needed_to_update(i)); };
+  const Learner::Route route = route_of(i);
+  const double pull = pull_of(i);
+  auto& [even, odd] = flights_[static_cast<size_t>(j)];
+  Flight& flight = i % 2 == 0 ? even : odd;
   flight.index = batch_of(i, j);
-  flight.iteration = i;
   if (rows_of(flight.index) == 0) {
     if (before_update()) learner.idle_step(worker, pull, route);
   } else {
@@ -314,17 +326,14 @@ bool Engine::step(int worker, const Scheduler::Task& task) {
   }
   if (!alive) return false;
   queue.mark(*flight.done);
-  flight.learner = j;
-  for (Flight& other : flights_[at]) {
-    if (host || &other != &flight) land(other);
-  }
+  flight.iteration = i;
+  land(j, devices_[0]->is_host() ? flight : i % 2 == 0 ? odd : even);
   return true;
 }
 
 void Engine::describe(int device, int64_t iteration, ExchangeInput& input) const {
   const bool gradients = sync_->traits().averages_gradients;
-  const Central& central = *central_of(device);
-  const int side = central.side(central.exchanges_before(iteration));
+  const int side = route_of(iteration).from;
   int64_t all_rows = 0;
   for (int j = 0; j < learners(); ++j) all_rows += rows_of(batch_of(iteration, j));
   input.lr = segment_.rate(batch_of(iteration, 0));
@@ -339,6 +348,29 @@ void Engine::describe(int device, int64_t iteration, ExchangeInput& input) const
                                         static_cast<double>(all_rows)
                                   : 1.0 / learners();
   }
+}
+
+void Engine::time_step(const Step& step, double lr, std::span<double> seconds) {
+  learners_[0]->timed_step(0, step, lr, pull_of(0), route_of(0), seconds);
+}
+
+UpdateTraffic Engine::update_traffic() const {
+  const UpdateTraffic sgd = options_.sgd.momentum > 0 ? UpdateTraffic{} : UpdateTraffic{3, 2};
+  if (!sync_) return sgd;
+  const auto k = static_cast<double>(learners());
+  const double share = 1.0 / static_cast<double>(sync_->period(false));
+  if (lockstep_.overlaps()) {
+    // The step reads z too and writes other weights than it reads; the exchange reads all weights,
+    // z and the z before, and writes z.
+    return {sgd.accesses + share * (1 + (k + 3) / k), sgd.arrays + 1 + 2 / k};
+  }
+  if (sync_->traits().averages_gradients) {
+    // The step leaves its gradient, which the exchange reads besides what one learner's update
+    // reads and writes.
+    return {1 + (k + sgd.accesses - 1) / k, 1 + (sgd.arrays - 1) / k};
+  }
+  // The exchange reads all weights and writes them and z.
+  return {sgd.accesses + share * (2 * k + 1) / k, sgd.arrays + 1 / k};
 }
 
 }  // namespace crossbow

@@ -14,6 +14,7 @@
 #include "learner/central.h"
 #include "learner/learner.h"
 #include "learner/workers.h"
+#include "plan/bound.h"
 
 namespace crossbow {
 
@@ -34,6 +35,7 @@ struct Segment {
   int64_t epoch_batches = 0;              // of the whole epoch
   int64_t first_batch = 0, batches = 0;   // of the segment
   bool after_first_drop = false;          // of the rate
+  bool ends_at_drop = false;              // the rate drops at its end
   std::function<double(int64_t)> rate;    // of the iteration that begins at that batch; any thread
   std::function<bool()> stop;             // asked before each iteration; any thread
   std::span<float> losses;                // by batch of the segment; read them in `progress`
@@ -72,9 +74,11 @@ class Engine {
 
   /// What a run needs, beside snapshot(), to go on bit for bit; valid until the next segment.
   std::vector<EngineBuffer> buffers() const;
-  /// To be called when start_from and what was written to buffers() have brought a run back, after
-  /// Central::exchanges() and since_exchange() of then.
+  /// To be called when start_from and what was written to buffers() have brought a run back, at the
+  /// place that these two give.
   void resume(int64_t exchanges, int64_t since_exchange);
+  int64_t exchanges() const { return lockstep_.exchanges(); }
+  int64_t since_exchange() const { return lockstep_.since_exchange(); }
 
   /// Every learner goes on from the central model.
   void restart();
@@ -87,12 +91,19 @@ class Engine {
   /// Of all devices.
   int learners() const { return static_cast<int>(learners_.size()); }
   Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
-  /// The first device's, which all others equal; null for one learner on its own.
-  const Central* central() const { return centrals_.empty() ? nullptr : centrals_[0].get(); }
+  /// False for one learner on its own.
+  bool synchronises() const { return sync_ != nullptr; }
   /// Seconds that all workers together have spent computing exchanges, and waiting for learners.
   std::pair<double, double> sync_seconds() const;
-  /// The side of the learners' weights that is valid between segments.
-  int side() const { return central() ? central()->side() : 0; }
+  /// Learner j's own, or what all share.
+  const std::byte* weights(int j) const {
+    return learners_[static_cast<size_t>(j)]->weights(side());
+  }
+  /// Of the first learner's step, by the first worker, which calls: adds each op's seconds to
+  /// `seconds`, and to its last element those of an update after them all.
+  void time_step(const Step& step, double lr, std::span<double> seconds);
+  /// What a step, with its share of an exchange, must move in memory for its update.
+  UpdateTraffic update_traffic() const;
   const BatchShape& batch() const { return options_.batch; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
@@ -101,23 +112,22 @@ class Engine {
   Device& device() const { return *devices_[0]; }
 
  private:
-  /// A step that a worker has given to its queue and that may still be under way.
+  /// A step that a queue has been given and that may still be under way.
   struct Flight {
-    int learner = -1;  // none
-    int64_t iteration = 0;
+    int64_t iteration = -1;              // of the segment; none
     int64_t index = 0;                   // of the batch in the epoch
     const data::Batch* batch = nullptr;  // null for a step without one
     std::unique_ptr<Event> done;
     Buffer losses;  // by part of the batch
   };
-  /// The one under way, and the one that is being given.
+  /// A learner's: the one under way, and the one that is being given. They land in order.
   using Flights = std::array<Flight, 2>;
 
   void work(int worker);
-  /// Waits for the step's end, and returns its batch.
-  void land(Flight& flight);
-  /// After a failure: nothing is under way any more.
-  void abandon(int worker);
+  /// Waits for the step's end, if there is one, and returns its batch.
+  void land(int learner, Flight& flight);
+  /// At a segment's end: nothing is under way any more.
+  void land_all();
   /// Ends the segment with the exception that is being handled.
   void give_up();
   bool step(int worker, const Scheduler::Task& task);
@@ -127,6 +137,14 @@ class Engine {
     return segment_.first_batch + iteration * learners() + learner;
   }
   int device_of_worker(int worker) const { return worker / options_.threads.workers; }
+  /// The first device's, which all others equal; null for one learner on its own.
+  const Central* central() const { return central_of(0); }
+  /// The side of the learners' weights that is valid between segments.
+  int side() const { return central() ? central()->side() : 0; }
+  /// The sides of the central model and of the learners' weights that a step of iteration i reads
+  /// and writes.
+  Learner::Route route_of(int64_t iteration) const;
+  double pull_of(int64_t iteration) const;
   /// Null for one learner on its own.
   Central* central_of(int device) const {
     return centrals_.empty() ? nullptr : centrals_[static_cast<size_t>(device)].get();
@@ -139,11 +157,12 @@ class Engine {
   const std::shared_ptr<const ParameterLayout> layout_;
   const std::vector<Device*> devices_;
   const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
+  Lockstep lockstep_;
   Scheduler scheduler_;
   std::unique_ptr<LocalGroup> comm_;                // of several devices
   std::vector<std::unique_ptr<Central>> centrals_;  // by device
   std::vector<Workspace> workspaces_;               // by worker
-  std::vector<Flights> flights_;                    // by worker
+  std::vector<Flights> flights_;                    // by learner
   std::vector<std::unique_ptr<Learner>> learners_;
   std::unique_ptr<std::atomic<int64_t>[]> landed_;  // steps of the segment, by learner
   Replica snapshot_;

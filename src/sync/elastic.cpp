@@ -22,7 +22,7 @@ void ElasticAveraging::apply(const Exchange& x) const {
   const double strength = settings_.alpha * static_cast<double>(settings_.learners);
   const double m = settings_.momentum;
   const std::array<double, 3> factors{strength, 1 - strength + m, -m};
-  const std::array<const void*, 3> terms{x.mean, x.z, x.next_z};
+  const std::array<const void*, 3> terms{x.mean, x.z, x.previous_z};
   const size_t count = m == 0 ? 2 : 3;
   x.math.combine({factors.data(), count}, {terms.data(), count}, x.next_z, x.n);
 }

@@ -36,10 +36,10 @@ struct Exchange {
   int64_t index;                 // of this exchange in the run, from 0
   double lr;                     // of the iteration that it belongs to
   const double* gradient_scale;  // SgdSpans'
-  const void* mean;  // of all learners' weights; or of their gradients, weighted by rows
-  const void* z;     // the central model
-  void* next_z;      // where the new one goes. Algorithms that overlap find the z before here
-                     // (at index 0: the same values as z); for others it is z itself
+  const void* mean;        // of all learners' weights; or of their gradients, weighted by rows
+  const void* z;           // the central model
+  const void* previous_z;  // for algorithms that overlap: the z before, at index 0 as z; else z
+  void* next_z;            // where the new one goes, which may be where either of these lies
   std::span<void* const> weights;  // of the learners, for algorithms that do not overlap
   std::span<void* const> state;    // the algorithm's own buffers, zero before the first exchange
 };

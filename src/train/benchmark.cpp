@@ -77,14 +77,11 @@ double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double 
 /// Of the first learner's step, by the first worker, which calls.
 std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& program, Noise& noise,
                                               double seconds) {
-  const Central* central = engine.central();
-  const double pull = central ? central->sync().pull() : 0;
-  const Learner::Route route{engine.side(), central ? central->side(1) : 0};
   std::vector<double> op_seconds(program.ops().size() + 1);
   const auto start = Clock::now();
   int64_t steps = 0;
   while (steps < 2 || seconds_since(start) < seconds) {
-    engine.learner(0).timed_step(0, noise.step(steps), kLearningRate, pull, route, op_seconds);
+    engine.time_step(noise.step(steps), kLearningRate, op_seconds);
     ++steps;
   }
   const double sum = std::accumulate(op_seconds.begin(), op_seconds.end(), 0.0);
@@ -96,27 +93,6 @@ std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& pro
   for (size_t i = 0; i < program.ops().size(); ++i) add(program.ops()[i], op_seconds[i]);
   if (op_seconds.back() > 0) add({"update", "sgd", "sgd"}, op_seconds.back());
   return ops;
-}
-
-/// Of one learner's step and its share of an exchange.
-UpdateTraffic update_traffic(Engine& engine, double momentum) {
-  const Central* central = engine.central();
-  const UpdateTraffic sgd = momentum > 0 ? UpdateTraffic{} : UpdateTraffic{3, 2};
-  if (!central) return sgd;
-  const auto k = static_cast<double>(engine.learners());
-  const double share = 1.0 / static_cast<double>(central->sync().period(false));
-  if (central->traits().overlaps) {
-    // The step reads z too and writes other weights than it reads; the exchange reads all weights,
-    // z and the z before, and writes z.
-    return {sgd.accesses + share * (1 + (k + 3) / k), sgd.arrays + 1 + 2 / k};
-  }
-  if (central->traits().averages_gradients) {
-    // The step leaves its gradient, which the exchange reads besides what one learner's update
-    // reads and writes.
-    return {1 + (k + sgd.accesses - 1) / k, 1 + (sgd.arrays - 1) / k};
-  }
-  // The exchange reads all weights and writes them and z.
-  return {sgd.accesses + share * (2 * k + 1) / k, sgd.arrays + 1 / k};
 }
 
 constexpr size_t kWindows = 5;
@@ -177,7 +153,7 @@ class Bench {
     engine_.workers().run([&](int worker) {
       if (worker != 0) return;
       r.ops = time_ops(engine_, *program_, noise_, seconds / 2);
-      r.bound = measure_bound(*program_, update_traffic(engine_, *options.momentum));
+      r.bound = measure_bound(*program_, engine_.update_traffic());
     });
     return r;
   }

@@ -142,15 +142,14 @@ void Trainer::make(const LearnerChange& change) {
 /// several, the learner's own becomes the shared one.
 void Trainer::share_momentum(const Arrangement& next, Checkpoint& state) const {
   using Role = Checkpoint::Role;
-  const Central* now = team_->engine.central();
-  const auto then = sync_of(options_, next);
-  const auto shared = [](const SyncAlgorithm::Traits& t) { return t.averages_gradients; };
+  const auto shares = [&](const Arrangement& arrangement) {
+    const auto sync = sync_of(options_, arrangement);
+    return sync && sync->traits().averages_gradients;
+  };
+  const bool now = shares(position_.arrangement), then = shares(next);
   for (auto& tensor : state.tensors) {
-    if (!now && then && shared(then->traits()) && tensor.role == Role::momentum) {
-      tensor.role = Role::central;
-    } else if (now && !then && shared(now->traits()) && tensor.role == Role::central) {
-      tensor.role = Role::momentum;
-    }
+    if (!now && then && tensor.role == Role::momentum) tensor.role = Role::central;
+    if (now && !then && tensor.role == Role::central) tensor.role = Role::momentum;
   }
 }
 
@@ -174,7 +173,7 @@ void Trainer::tell_team() {
   const std::string devices =
       plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
   const std::string alone =
-      engine().learners() == 1 && options_.sync != "none" && !engine().central()
+      engine().learners() == 1 && options_.sync != "none" && !engine().synchronises()
           ? fmt::format("; alone, --sync {} is plain SGD", options_.sync)
           : "";
   observer_.note(
@@ -244,6 +243,7 @@ bool Trainer::train_segment() {
   segment.first_batch = first;
   segment.batches = iterations > left / k ? left : iterations * k;
   segment.after_first_drop = drops > 0;
+  segment.ends_at_drop = schedule_.drops(samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return rate(batch); };
   segment.stop = [this] { return observer_.stop_requested() || moving(); };
   segment.losses = losses_;
@@ -256,11 +256,8 @@ bool Trainer::train_segment() {
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
 
-  if (const Central* central = engine().central()) {
-    position_.exchanges = central->exchanges();
-    position_.since_exchange = central->since_exchange();
-    if (central->traits().restarts && schedule_.drops(samples_seen()) > drops) engine().restart();
-  }
+  position_.exchanges = engine().exchanges();
+  position_.since_exchange = engine().since_exchange();
   const bool stopped = done < segment.batches && !moving();
   make_changes();
   return !stopped;

@@ -170,7 +170,7 @@ class QuadraticEngine {
   std::vector<float> z() { return floats(engine_.device(), engine_.snapshot().parameters.data()); }
   std::vector<float> weights(int j) {
     Device& device = find_device(kind_, j / learners_of_a_device_);
-    return floats(device, engine_.learner(j).weights(engine_.side()));
+    return floats(device, engine_.weights(j));
   }
   Engine& operator*() { return engine_; }
   Engine* operator->() { return &engine_; }

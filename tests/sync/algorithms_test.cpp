@@ -196,8 +196,9 @@ TEST_P(Algorithms, FollowTheirEquations) {
     const char* device;
     int devices;
     int64_t splits, hidden;
-  } kWays[] = {{"ref", 1, 1, 0}, {"cpu", 1, 1, 0}, {"ref", all, 1, 0}, {"cpu", all, 3, 0},
-               {"ref", 1, 2, 0}, {"ref", 1, 1, 3}, {"cpu", all, 1, 3}};
+  } kWays[] = {{"ref", 1, 1, 0},   {"cpu", 1, 1, 0},      {"ref", all, 1, 0},
+               {"cpu", all, 3, 0}, {"ref", 1, 2, 0},      {"ref", 1, 1, 3},
+               {"cpu", all, 1, 3}, {"late-ref", 1, 2, 0}, {"late", 1, 1, 3}};
   for (const auto& [device, devices, splits, hidden] : kWays) {
     SCOPED_TRACE(::testing::Message()
                  << device << ' ' << devices << ' ' << splits << ' ' << hidden);
@@ -344,12 +345,13 @@ struct OneWeight {
         w(static_cast<size_t>(learners)) {}
 
   void iteration(double step) {
-    double mean = 0, next = before;
+    double mean = 0, next = 0;
     for (const double x : w) mean += x / static_cast<double>(w.size());
     Exchange exchange{.math = vector_math("ref", DType::f64)};
     exchange.n = 1;
     exchange.mean = &mean;
     exchange.z = &z;
+    exchange.previous_z = &before;
     exchange.next_z = &next;
     sma->apply(exchange);
     for (double& x : w) x += step - sma->pull() * (x - z);
