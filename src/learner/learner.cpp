@@ -135,7 +135,6 @@ void Learner::idle_step(int worker, double pull, Route route) {
   const std::array<const void*, 2> terms{weights(route.from),
                                          plan_.central[static_cast<size_t>(route.from)]};
   queue.math(dtype_).combine(factors, terms, weights(route.to), elements_);
-  queue.mark(*done_);
 }
 
 void Learner::timed_step(int worker, Step step, double lr, double pull, Route route,

@@ -80,7 +80,7 @@ class Learner {
     if (updates && updates_afterwards()) update(queue, step.sgd, route);
     queue.mark(*done_);
   }
-  /// A step without a batch: the pull alone.
+  /// A step without a batch, with which a segment ends: the pull alone.
   void idle_step(int worker, double pull, Route route);
   /// Of a batch of so many rows.
   double mean_loss(std::span<const float> losses, int64_t rows) const;

@@ -27,6 +27,22 @@ TEST(Engine, AnEpochInPartsIsTheWholeEpoch) {
   }
 }
 
+TEST(Engine, StartsAfreshWhereverItWas) {
+  for (const char* device : {"ref", "late-ref"}) {
+    QuadraticData data;
+    QuadraticRun run{.sync = "none", .options = {.momentum = 0.9}};
+    run.device = device;
+    QuadraticEngine once(run), again(run);
+    again.run(data);
+    Replica first(again->layout());
+    again.fill(first);
+    again->start_from(first);
+    once.run(data);
+    again.run(data);
+    EXPECT_EQ(once.z(), again.z()) << device;
+  }
+}
+
 /// What buffers() and the snapshot hold is all there is to a run.
 TEST(Engine, GoesOnFromItsBuffers) {
   for (const char* sync : {"sma", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {

@@ -142,15 +142,18 @@ class QuadraticEngine {
         model_(regression(run.hidden), options(run)),
         engine_(compiled(run), sync(run), engine(run)) {
     Replica first(engine_.layout());
+    fill(first);
+    engine_.start_from(first);
+  }
+
+  void fill(Replica& first) const {
     std::vector<float> w;
-    for (int64_t i = 0; i < weights_with(run.hidden); ++i) w.push_back(first_weight(i));
+    for (int64_t i = 0; i < engine_.layout().trained(); ++i) w.push_back(first_weight(i));
     for_each_parameter(w, [&](const ParameterLayout::Slot& slot, std::span<float> values) {
       write_tensor(slot.layout, first.parameters.as<float>() + slot.offset,
                    std::span<const float>(values));
     });
-    engine_.start_from(first);
   }
-
   static float first_weight(int64_t i) { return static_cast<float>(i % 7) * 0.1f - 0.3f; }
 
   Segment segment(QuadraticData& data, int64_t first = 0, int64_t batches = kBatches) {
