@@ -61,6 +61,10 @@ double epochs_done(const Progress& progress) {
   return static_cast<double>(progress.epoch) + static_cast<double>(progress.done) / total;
 }
 
+std::string timing_text(const Progress& progress) {
+  return fmt::format("choosing kernels, {} timed", progress.timed.load());
+}
+
 std::string schedule_text(const TrainOptions& o) {
   std::string text = *o.lr_schedule;
   if (o.lr_milestones && !o.lr_milestones->empty()) {
@@ -196,6 +200,7 @@ std::string Reporter::time_left(double rate) const {
 }
 
 std::string Reporter::bar_text() {
+  const auto width = static_cast<size_t>(columns(out_) - 1);
   const int64_t done = progress.done, total = std::max<int64_t>(1, progress.total);
   const double fraction = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   std::string before, after = fmt::format(" {:3.0f} %", fraction * 100);
@@ -203,6 +208,8 @@ std::string Reporter::bar_text() {
     case Phase::preparing:
       before = loading_.empty() ? "preparing " : loading_ + ' ';
       break;
+    case Phase::timing_kernels:
+      return timing_text(progress).substr(0, width);
     case Phase::evaluating:
       before = fmt::format("epoch {}/{} evaluating ", progress.epoch + 1, epochs_);
       last_time_ = 0;  // this time is not of training
@@ -216,10 +223,8 @@ std::string Reporter::bar_text() {
       }
     }
   }
-  const int width = columns(out_) - 1;
-  const std::string text =
-      before + bar(fraction, width - static_cast<int>(before.size() + after.size())) + after;
-  return text.substr(0, static_cast<size_t>(width));
+  const auto left = static_cast<int>(width) - static_cast<int>(before.size() + after.size());
+  return (before + bar(fraction, left) + after).substr(0, width);
 }
 
 void Reporter::draw() {
@@ -230,15 +235,19 @@ void Reporter::draw() {
 }
 
 /// A tenth of an epoch apart, but no more often than every ten seconds and no less than every
-/// minute.
+/// minute. That kernels are timed, which nobody expects, is told after a second.
 void Reporter::tell() {
-  constexpr double kSoonest = 10, kLatest = 60, kShare = 0.1;
+  constexpr double kAtOnce = 1, kSoonest = 10, kLatest = 60, kShare = 0.1;
   const std::lock_guard lock(mutex_);
   const Phase phase = progress.phase;
   const double done = epochs_done(progress), waited = now() - told_time_;
   const double share = std::min(1.0, done - static_cast<double>(progress.epoch));
   if (phase == Phase::preparing && waited >= kSoonest && done != told_epochs_) {
     print_locked(fmt::format("{}: {:.0f} %", loading_, 100 * share));
+  }
+  if (phase == Phase::timing_kernels && waited >= (told_timing_ ? kSoonest : kAtOnce)) {
+    told_timing_ = true;
+    print_locked(timing_text(progress));
   }
   if (phase == Phase::evaluating) last_time_ = 0;  // this time is not of training
   if (phase != Phase::training) return;

@@ -54,7 +54,7 @@ class Reporter final : public Observer {
   int64_t epochs_ = 0, samples_ = 0;
   int64_t last_done_ = 0;
   double last_time_ = 0, rate_ = 0;
-  bool drawn_ = false;
+  bool drawn_ = false, told_timing_ = false;
   double told_time_ = 0, told_epochs_ = 0;  // of the last line
   std::jthread drawer_;
 };

@@ -34,6 +34,7 @@ class Trainer {
  private:
   void open_records();
   int most_learners() const;
+  bool stop_timing(int64_t timed);
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
   void arrange(const Arrangement& arrangement, const Checkpoint* from);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/program.h"
+#include "data/cifar_files.h"
 
 namespace crossbow::testing {
 namespace {
@@ -59,6 +60,27 @@ TEST_F(Streams, SignalsSaveAndGiveTheirExitCode) {
     std::filesystem::remove_all(path("run"));
     std::filesystem::remove(path("out"));
   }
+}
+
+/// The choice takes many seconds for a net like this.
+TEST_F(Streams, SignalsEndTheChoiceOfKernelsToo) {
+  data::write_cifar10(path("cifar10"), 4);
+  const std::string train = " train --model vgg-16 --data cifar10:cifar10 --learners 1 --out run";
+  const pid_t child = start("exec " + crossbow_binary() + train);
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
+  const auto asked = std::chrono::steady_clock::now();
+  kill(child, SIGTERM);
+  const Outcome o = end_of(child);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(8));
+  EXPECT_EQ(o.code, 128 + SIGTERM) << o.err;
+  expect_says(o.err, "interrupted; go on with crossbow train --resume run\n");
+  EXPECT_EQ(o.out.find("\nepoch "), std::string::npos) << o.out;
+  // Nothing that was not timed is remembered.
+  std::filesystem::remove(path("out"));
+  const pid_t again = start("exec " + crossbow_binary() + " train --resume run");
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
+  kill(again, SIGINT);
+  EXPECT_EQ(wait_for(again), 128 + SIGINT);
 }
 
 TEST_F(Streams, AHangUpThatIsIgnoredStaysSo) {
