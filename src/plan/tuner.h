@@ -27,14 +27,14 @@ void write_choices(const std::filesystem::path& file, const Choices& choices);
 class Tuner : public AlgorithmChooser {
  public:
   /// Asked before each timing, which may take seconds, with the number of those before it. Once it
-  /// answers true, what is not known is not timed: the first candidate is taken, and not remembered.
+  /// answers true, what is not known is not timed: the first candidate is taken, and not
+  /// remembered.
   using GiveUp = std::function<bool(int64_t timed)>;
 
   /// Reads what earlier processes found on this kind of processor from `file`, if it can be read;
   /// empty: remembers within this process only.
   explicit Tuner(
-      std::filesystem::path file = default_file(),
-      GiveUp give_up = [](int64_t) { return false; });
+      std::filesystem::path file = default_file(), GiveUp give_up = [](int64_t) { return false; });
   /// Writes new choices to the file; failing to is no error.
   ~Tuner() override;
 

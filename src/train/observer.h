@@ -36,7 +36,8 @@ class Observer {
   /// Before the first step, with resolved options.
   virtual void started(const TrainOptions&, int64_t /*samples*/) {}
   virtual void epoch_done(const EpochRecord&) {}
-  /// Asked before every iteration, by any worker, and before a kernel is timed; true saves a checkpoint and ends the run.
+  /// Asked before every iteration, by any worker, and before a kernel is timed; true saves a
+  /// checkpoint and ends the run.
   virtual bool stop_requested() { return false; }
 
   Progress progress;

@@ -77,7 +77,8 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
       search_(options, most_learners(), graph_, tuner_, throughput, observer),
-      watch_(dataset_->info.classes, *options.lr) {
+      watch_(dataset_->info.classes, *options.lr),
+      statistics_watch_(graph_, dataset_->info.classes) {
   if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
@@ -343,6 +344,8 @@ bool Trainer::finish_epoch() {
   position_.loss_sum = position_.seconds = 0;
   observer_.epoch_done(record);
   if (const auto note = watch_.epoch_done(record, observer_.progress.loss)) observer_.note(*note);
+  if (team_->statistics) return true;
+  if (const auto note = statistics_watch_.epoch_done(record, position_.step)) observer_.note(*note);
   return true;
 }
 

@@ -94,6 +94,7 @@ class Trainer {
   std::vector<EpochRecord> history_;
   LearnerSearch search_;
   LossWatch watch_;
+  StatisticsWatch statistics_watch_;
   std::vector<LearnerChange> changes_ahead_;  // to be made again
   Position saved_;                            // of the checkpoint that the folder holds
   std::unique_ptr<Team> team_;
