@@ -49,7 +49,7 @@ Json to_json(const BenchmarkResult& r) {
   j["sync"] = o.sync;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
-  j["precision"] = o.precision;
+  j["precision"] = used_precision(o);
   j["images_per_second"] = r.images_per_second;
   j["step_ms"] = r.step_ms;
   j["flops_per_image"] = r.flops_per_image;
@@ -79,10 +79,10 @@ void print_kinds(const BenchmarkResult& r) {
     it->flops += op.flops;
   }
   std::sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.ms > b.ms; });
-  fmt::print("\n{:<28} {:>6} {:>9} {:>7} {:>9}\n", "kind of op", "calls", "ms", "%", "GFLOP/s");
+  put("\n{:<28} {:>6} {:>9} {:>7} {:>9}\n", "kind of op", "calls", "ms", "%", "GFLOP/s");
   for (const Kind& k : kinds) {
-    fmt::print("{:<28} {:>6} {:>9.3f} {:>7.1f} {:>9.1f}\n", k.name, k.calls, k.ms, 100 * k.fraction,
-               k.flops / std::max(k.ms, 1e-9) / 1e6);
+    put("{:<28} {:>6} {:>9.3f} {:>7.1f} {:>9.1f}\n", k.name, k.calls, k.ms, 100 * k.fraction,
+        k.flops / std::max(k.ms, 1e-9) / 1e6);
   }
 }
 
@@ -91,42 +91,54 @@ void print_slowest_ops(const BenchmarkResult& r) {
   auto ops = r.ops;
   std::sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.ms > b.ms; });
   if (ops.size() > kShown) ops.resize(kShown);
-  fmt::print("\n{:<44} {:>9} {:>7} {:>9}  {}\n", "slowest ops", "ms", "%", "GFLOP/s",
-             "implementation");
+  constexpr size_t kName = 32;
+  put("\n");
+  put_row(stdout, "slowest ops", kName,
+          fmt::format(" {:>7} {:>5} {:>7}  {}", "ms", "%", "GFLOP/s", "implementation"));
   for (const auto& op : ops) {
-    fmt::print("{:<44} {:>9.3f} {:>7.1f} {:>9.1f}  {}\n", fmt::format("{} ({})", op.name, op.kind),
-               op.ms, 100 * op.fraction, gflops_per_second(op), op.implementation);
+    const std::string name =
+        op.name.ends_with(op.kind) ? op.name : fmt::format("{} ({})", op.name, op.kind);
+    put_row(stdout, name, kName,
+            fmt::format(" {:>7.3f} {:>5.1f} {:>7.1f}  {}", op.ms, 100 * op.fraction,
+                        gflops_per_second(op), op.implementation));
   }
 }
 
 void print_bound(std::FILE* to, const BenchmarkResult& r) {
   const Bound& b = r.bound;
-  fmt::print(
-      to,
-      "  bound    {:.0f} % reached of {:.3f} ms a step: products alone {:.3f}, bytes of other "
-      "loops {:.3f} (at {:.1f} GB/s), bytes of the update {:.3f}\n",
-      100 * r.reached(), b.seconds() * 1e3, b.library * 1e3, b.element_wise * 1e3,
-      b.bandwidth / 1e9, b.update * 1e3);
+  put_wrapped(
+      to, "  bound    ",
+      fmt::format("{:.0f} % reached of {:.3f} ms a step: products alone {:.3f}, bytes of other "
+                  "loops {:.3f} (at {:.1f} GB/s), bytes of the update {:.3f}",
+                  100 * r.reached(), b.seconds() * 1e3, b.library * 1e3, b.element_wise * 1e3,
+                  b.bandwidth / 1e9, b.update * 1e3));
 }
 
 void print_text(const BenchmarkResult& r) {
   const TrainOptions& o = r.options;
   const int devices = device_list(o.device).count;
-  fmt::print("{}, batch {}, {}, {} on {}\n", o.model, o.batch, o.precision, text_of(r.arrangement),
-             devices == 1 ? o.device : fmt::format("each of {} devices", devices));
-  fmt::print("  speed    {} images/s ({} to {} over five windows), {:.3f} ms a step\n",
-             grouped(std::llround(r.images_per_second)), grouped(std::llround(r.slowest_window)),
-             grouped(std::llround(r.fastest_window)), r.step_ms);
+  put_wrapped(stdout, "",
+              fmt::format("{}, batch {}, {}, {} on {}", o.model, o.batch, used_precision(o),
+                          text_of(r.arrangement),
+                          devices == 1 ? o.device : fmt::format("each of {} devices", devices)));
+  put_wrapped(stdout, "  speed    ",
+              fmt::format("{} images/s ({} to {} over five windows), {:.3f} ms a step",
+                          grouped(std::llround(r.images_per_second)),
+                          grouped(std::llround(r.slowest_window)),
+                          grouped(std::llround(r.fastest_window)), r.step_ms));
   if (r.sync_work > 0) {
-    fmt::print(
-        "  sync     {}: {:.2f} % of the time computing exchanges, {:.2f} % waiting for them\n",
-        o.sync, 100 * r.sync_work, 100 * r.sync_wait);
+    put_wrapped(stdout, "  sync     ",
+                fmt::format("{}: {:.2f} % of the time computing exchanges, {:.2f} % waiting for "
+                            "them",
+                            o.sync, 100 * r.sync_work, 100 * r.sync_wait));
   }
-  fmt::print("  work     {:.1f} MFLOP an image, {:.1f} GFLOP/s\n", r.flops_per_image / 1e6,
-             r.flops_per_image * r.images_per_second / 1e9);
-  fmt::print("  memory   {:.2f} MiB of activations ({:.2f} without reuse), {} parameters\n",
-             mebibytes(static_cast<double>(r.arena_bytes)),
-             mebibytes(static_cast<double>(r.arena_bytes_without_reuse)), grouped(r.parameters));
+  put("  work     {:.1f} MFLOP an image, {:.1f} GFLOP/s\n", r.flops_per_image / 1e6,
+      r.flops_per_image * r.images_per_second / 1e9);
+  put_wrapped(stdout, "  memory   ",
+              fmt::format("{:.2f} MiB of activations ({:.2f} without reuse), {} parameters",
+                          mebibytes(static_cast<double>(r.arena_bytes)),
+                          mebibytes(static_cast<double>(r.arena_bytes_without_reuse)),
+                          grouped(r.parameters)));
   print_bound(stdout, r);
   print_kinds(r);
   print_slowest_ops(r);
@@ -167,7 +179,7 @@ Run add_bench(CLI::App& root) {
             "sync", "sync-period", "alpha", "central-momentum", "precision", "seed",
             "deterministic", "momentum", "nesterov", "weight-decay", "clip-norm"});
   flags->options.add_config(app);
-  app.add_option("--seconds", flags->seconds, "how long to measure (5)")->type_name("S");
+  app.add_option("--seconds", flags->seconds, "how long to measure [5]")->type_name("S");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
   app.footer(kExamples);
   return [flags] { return run(*flags); };

@@ -55,7 +55,7 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
 
 /// Names of files need not be UTF-8; JSON must.
 void print_json(const Json& object) {
-  fmt::print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  put("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 std::string percent(double fraction) {

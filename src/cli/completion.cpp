@@ -270,7 +270,7 @@ int run(const Flags& flags, const CLI::App& root) {
   if (flags.json) {
     print_json({{"shell", flags.shell}, {"script", script}});
   } else {
-    fmt::print("{}", script);
+    put("{}", script);
   }
   return 0;
 }

@@ -32,16 +32,20 @@ Json to_json(const data::CatalogueEntry& e) {
 }
 
 void print_entry(const data::CatalogueEntry& e) {
-  fmt::print("{}: {}\n", e.name, e.about);
+  put("{}: {}\n", e.name, e.about);
   if (e.image.rank() > 0) {
-    fmt::print("  images  {} training, {} test, {} in {} classes\n", grouped(e.train),
-               grouped(e.test), e.image.str(), e.classes);
+    put_wrapped(stdout, "  images  ",
+                fmt::format("{} training, {} test, {} in {} classes", grouped(e.train),
+                            grouped(e.test), e.image.str(), e.classes));
   }
-  if (!e.files.empty()) fmt::print("  files   {}\n", fmt::join(e.files, ", "));
-  if (!e.source.empty()) fmt::print("  source  {}\n", e.source);
+  if (!e.files.empty()) {
+    put_wrapped(stdout, "  files   ", fmt::format("{}", fmt::join(e.files, ", ")));
+  }
+  if (!e.source.empty()) put_wrapped(stdout, "  source  ", e.source);
   if (!e.folder.empty()) {
-    fmt::print("  folder  {} ({}), or any other: --data {}:DIR\n", e.folder,
-               e.found ? "found" : "not there", e.name);
+    put_wrapped(stdout, "  folder  ",
+                fmt::format("{} ({}), or any other: --data {}:DIR", printable(e.folder),
+                            e.found ? "found" : "not there", e.name));
   }
 }
 

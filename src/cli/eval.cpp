@@ -70,8 +70,9 @@ std::string accuracy_text(const Confusion& confusion, int64_t c) {
 }
 
 /// A row for each class, with a column for each that was predicted. Columns are as narrow as their
-/// counts; names that do not fit stand at the rows only, with a number.
-void print_matrix(const Result& r) {
+/// counts; names that do not fit stand at the rows only, with a number. False, and nothing is
+/// printed, if that is too wide.
+bool print_matrix(const Result& r) {
   const Confusion& confusion = r.confusion;
   const int64_t classes = confusion.classes();
   int64_t most = 0;
@@ -88,19 +89,22 @@ void print_matrix(const Result& r) {
   }
   size_t name = std::string_view("class").size();
   for (const std::string& n : rows) name = std::max(name, n.size());
-  fmt::print("\n{:<{}} {:>8} {:>9}  predicted as\n", "", name, "", "");
-  fmt::print("{:<{}} {:>8} {:>9} ", "class", name, "images", "accuracy");
-  for (const std::string& n : columns) fmt::print(" {:>{}}", n, cell);
-  fmt::print("\n");
+  constexpr size_t kNumbers = 18;  // columns of each row's own
+  if (name + kNumbers + rows.size() * (cell + 1) > cli::columns(stdout)) return false;
+  put("\n{:<{}} {:>6} {:>9}  predicted as\n", "", name, "", "");
+  put("{:<{}} {:>6} {:>9} ", "class", name, "images", "accuracy");
+  for (const std::string& n : columns) put(" {:>{}}", n, cell);
+  put("\n");
   for (int64_t a = 0; a < classes; ++a) {
-    fmt::print("{:<{}} {:>8} {:>9} ", rows[static_cast<size_t>(a)], name,
-               grouped(confusion.samples(a)), accuracy_text(confusion, a));
+    put("{:<{}} {:>6} {:>9} ", rows[static_cast<size_t>(a)], name, grouped(confusion.samples(a)),
+        accuracy_text(confusion, a));
     for (int64_t p = 0; p < classes; ++p) {
       const int64_t n = confusion.count(a, p);
-      fmt::print(" {:>{}}", n > 0 ? std::to_string(n) : ".", cell);
+      put(" {:>{}}", n > 0 ? std::to_string(n) : ".", cell);
     }
-    fmt::print("\n");
+    put("\n");
   }
+  return true;
 }
 
 /// Of many classes, where the model is weakest.
@@ -110,22 +114,21 @@ void print_worst(const Result& r) {
     return r.names[static_cast<size_t>(c)];
   };
   const auto worst = r.confusion.worst_first();
-  fmt::print("\n{:<28} {:>8} {:>9}\n", "least accurate classes", "images", "accuracy");
+  put("\n{:<28} {:>8} {:>9}\n", "least accurate classes", "images", "accuracy");
   for (size_t i = 0; i < std::min(kShown, worst.size()); ++i) {
-    fmt::print("{:<28} {:>8} {:>9}\n", name(worst[i]), grouped(r.confusion.samples(worst[i])),
-               accuracy_text(r.confusion, worst[i]));
+    put("{:<28} {:>8} {:>9}\n", name(worst[i]), grouped(r.confusion.samples(worst[i])),
+        accuracy_text(r.confusion, worst[i]));
   }
   const auto mistakes = r.confusion.mistakes();
   if (mistakes.empty()) return;
-  fmt::print("\n{:<28} {:<28} {:>8}\n", "most frequent confusions of", "with", "images");
+  put("\n{:<28} {:<28} {:>8}\n", "most frequent confusions of", "with", "images");
   for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
-    fmt::print("{:<28} {:<28} {:>8}\n", name(mistakes[i].actual), name(mistakes[i].predicted),
-               grouped(mistakes[i].count));
+    put("{:<28} {:<28} {:>8}\n", name(mistakes[i].actual), name(mistakes[i].predicted),
+        grouped(mistakes[i].count));
   }
 }
 
 int run(const Flags& flags) {
-  constexpr int64_t kMatrix = 12;  // classes that fit beside each other on a terminal
   const auto start = std::chrono::steady_clock::now();
   const TrainedModel model = flags.inference.model();
   const auto dataset = model.open_data();
@@ -143,13 +146,11 @@ int run(const Flags& flags) {
                 {"confusion", confusion_json(result.confusion)}});
     return 0;
   }
-  fmt::print("{} on {}: test accuracy {}, test loss {:.4f} over {} images\n", o.model, *o.data,
-             percent(result.mean.accuracy), result.mean.loss, grouped(dataset->test->size()));
-  if (dataset->info.classes <= kMatrix) {
-    print_matrix(result);
-  } else {
-    print_worst(result);
-  }
+  put_wrapped(stdout, "",
+              fmt::format("{} on {}: test accuracy {}, test loss {:.4f} over {} images", o.model,
+                          printable(*o.data), percent(result.mean.accuracy), result.mean.loss,
+                          grouped(dataset->test->size())));
+  if (!print_matrix(result)) print_worst(result);
   return 0;
 }
 

@@ -79,7 +79,9 @@ Json to_json(const Graph& graph, const Memory& m) {
 
 /// Sources are told with the node that reads them first, as its parameters.
 void print_nodes(const Graph& graph) {
-  fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", "node", "op", "shape", "parameters", "reads");
+  constexpr size_t kName = 24;
+  put_row(stdout, "node", kName, fmt::format(" {:<24} {:<18} {:>10}", "op", "shape", "parameters"));
+  put("  reads\n");
   std::set<int32_t> counted;
   for (const Node& node : graph.nodes()) {
     if (node.op->name == "parameter" || node.op->name == "state") continue;
@@ -95,29 +97,29 @@ void print_nodes(const Graph& graph) {
         reads += (reads.empty() ? "" : ", ") + from.name;
       }
     }
-    fmt::print("{:<28} {:<26} {:<22} {:>12}  {}\n", node.name, fused_name(node),
-               node.outputs[0].shape.str(), parameters > 0 ? grouped(parameters) : "", reads);
+    const std::string count = parameters > 0 ? fmt::format(" {:>10}", grouped(parameters)) : "";
+    put_row(stdout, node.name, kName,
+            fmt::format(" {:<24} {:<18}{}", fused_name(node), node.outputs[0].shape.str(), count));
+    if (!reads.empty()) put_wrapped(stdout, "  ", reads);
   }
 }
 
 void print_memory(const Memory& m, const TrainOptions& o) {
-  fmt::print("\nmemory of one learner training at batch {} in {}, MiB\n", o.batch, o.precision);
-  fmt::print("  parameters       {:10.2f}\n", m.parameters);
-  fmt::print("  optimiser state  {:10.2f}\n", m.optimiser);
-  fmt::print("  running states   {:10.2f}\n", m.states);
-  fmt::print(
-      "  activations      {:10.2f}   ({:.2f} without reuse), gradients and scratch among them\n",
+  put("\nmemory of one learner training at batch {} in {}, MiB\n", o.batch, used_precision(o));
+  put("  parameters       {:10.2f}\n", m.parameters);
+  put("  optimiser state  {:10.2f}\n", m.optimiser);
+  put("  running states   {:10.2f}\n", m.states);
+  put("  activations      {:10.2f}   with gradients and scratch; {:.2f} without reuse\n",
       m.activations, m.activations_without_reuse);
   const LearnerMemory& l = m.learners;
-  fmt::print("\nmemory of {}, MiB\n", count(l.learners, "learner"));
-  fmt::print("  replicas         {:10.2f}   {} of {:.2f}\n", l.learners * l.replica, l.learners,
-             l.replica);
-  fmt::print("  arenas           {:10.2f}   {} of {:.2f}, shared by turns\n", l.workers * l.arena,
-             l.workers, l.arena);
-  fmt::print("  central model    {:10.2f}   and what is evaluated\n",
-             l.devices * l.central + l.evaluated);
-  fmt::print("  bound programs   {:10.2f}\n", l.bound);
-  fmt::print("  in all           {:10.2f}\n", l.total_mb());
+  put("\nmemory of {}, MiB\n", count(l.learners, "learner"));
+  put("  replicas         {:10.2f}   {} of {:.2f}\n", l.learners * l.replica, l.learners,
+      l.replica);
+  put("  arenas           {:10.2f}   {} of {:.2f}, shared by turns\n", l.workers * l.arena,
+      l.workers, l.arena);
+  put("  central model    {:10.2f}   and what is evaluated\n", l.devices * l.central + l.evaluated);
+  put("  bound programs   {:10.2f}\n", l.bound);
+  put("  in all           {:10.2f}\n", l.total_mb());
 }
 
 int run(const Flags& flags) {
@@ -129,7 +131,7 @@ int run(const Flags& flags) {
   const Graph fused = fuse(forward);
   const Graph shown = flags.training ? training_graph(fused, options.batch) : fused;
   if (flags.dot) {
-    fmt::print("{}", to_dot(shown, fused_name));
+    put("{}", to_dot(shown, fused_name));
     return 0;
   }
   if (const auto note = precision_note(options)) cli::note(*note);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/help.h"
 #include "core/error.h"
 #include "core/nearest.h"
 #include "train/config.h"
@@ -86,6 +87,7 @@ void refuse_extras(const CLI::App& app) {
 int run(int argc, char** argv) {
   prepare_streams();
   CLI::App root("Trains neural networks with small batches.", "crossbow");
+  root.formatter(std::make_shared<Help>());
   root.set_version_flag("--version", version_text);
   root.footer("`crossbow train` alone trains LeNet on handwritten digits.");
   root.allow_extras();

@@ -59,8 +59,9 @@ Json to_json(const Facts& f) {
 
 void print_row(const Facts& f) {
   const Model& m = *f.model;
-  fmt::print("{:<12} {:>12} {:>10.1f}  {:<14} {:>7}  {}\n", m.name, grouped(f.parameters),
-             f.flops / 1e6, m.default_image.str(), m.default_classes, m.summary);
+  put("{:<12} {:>12} {:>10.1f}  {:<14} {:>7}\n", m.name, grouped(f.parameters), f.flops / 1e6,
+      m.default_image.str(), m.default_classes);
+  put_wrapped(stdout, "  ", m.summary);
 }
 
 std::string schedule_text(const Recipe& r) {
@@ -75,20 +76,20 @@ std::string schedule_text(const Recipe& r) {
 void print_one(const Facts& f) {
   const Model& m = *f.model;
   const Recipe& r = m.recipe;
-  fmt::print("{}: {}\n", m.name, m.summary);
-  fmt::print("  parameters    {}\n", grouped(f.parameters));
-  fmt::print("  forward       {:.1f} MFLOP an image\n", f.flops / 1e6);
-  fmt::print("  images        {} in {} classes, unless the data set has others\n",
-             m.default_image.str(), m.default_classes);
-  if (!m.options_help.empty()) fmt::print("  options       {}\n", m.options_help);
-  fmt::print("recipe (what `crossbow train --model {}` uses unless told otherwise)\n", m.name);
-  fmt::print("  data          {}\n  epochs        {}\n  lr            {}, {}\n", r.data, r.epochs,
-             r.lr, schedule_text(r));
-  fmt::print("  momentum      {}\n  weight decay  {}\n", r.momentum, r.weight_decay);
-  fmt::print("  augmentation  {}\n",
-             r.pad == 0 && !r.mirror
-                 ? "none"
-                 : fmt::format("crops after padding by {}{}", r.pad, r.mirror ? ", mirrored" : ""));
+  put("{}: {}\n", m.name, m.summary);
+  put("  parameters    {}\n", grouped(f.parameters));
+  put("  forward       {:.1f} MFLOP an image\n", f.flops / 1e6);
+  put("  images        {} in {} classes, unless the data set has others\n", m.default_image.str(),
+      m.default_classes);
+  if (!m.options_help.empty()) put_wrapped(stdout, "  options       ", m.options_help);
+  put("recipe (what `crossbow train --model {}` uses unless told otherwise)\n", m.name);
+  put("  data          {}\n  epochs        {}\n", r.data, r.epochs);
+  put_wrapped(stdout, "  lr            ", fmt::format("{}, {}", r.lr, schedule_text(r)));
+  put("  momentum      {}\n  weight decay  {}\n", r.momentum, r.weight_decay);
+  put("  augmentation  {}\n",
+      r.pad == 0 && !r.mirror
+          ? "none"
+          : fmt::format("crops after padding by {}{}", r.pad, r.mirror ? ", mirrored" : ""));
 }
 
 int run(const Flags& flags) {
@@ -103,8 +104,7 @@ int run(const Flags& flags) {
   }
   Json list = Json::array();
   if (!flags.json) {
-    fmt::print("{:<12} {:>12} {:>10}  {:<14} {:>7}\n", "name", "parameters", "MFLOP", "image",
-               "classes");
+    put("{:<12} {:>12} {:>10}  {:<14} {:>7}\n", "name", "parameters", "MFLOP", "image", "classes");
   }
   for (const Model* model : all_models()) {
     const Facts facts = facts_of(*model);

@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +20,26 @@ std::atomic<int> g_output_error{0};  // the first of standard output
 
 }  // namespace
 
+size_t columns(std::FILE* to) {
+  constexpr size_t kUsual = 80;
+  winsize size{};
+  const bool known = ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsual;
+}
+
+void put_wrapped(std::FILE* to, std::string_view label, std::string_view text) {
+  put(to, "{}\n", wrapped(fmt::format("{}{}", label, text), columns(to), columns_of(label)));
+}
+
+void put_row(std::FILE* to, std::string_view first, size_t width, std::string_view rest) {
+  const size_t used = columns_of(first);
+  if (used > width) {
+    put(to, "{}\n{:{}}{}\n", first, "", width, rest);
+  } else {
+    put(to, "{}{:{}}{}\n", first, "", width - used, rest);
+  }
+}
+
 void write(std::FILE* to, std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), to) == text.size();
   if (!written && to == stdout && g_output_error == 0) g_output_error = errno;
@@ -29,7 +50,7 @@ void complain(std::string_view command, std::string_view sentence) {
 }
 
 void note(std::string_view sentence) {
-  complain("note", sentence);
+  put_wrapped(stderr, kNote, printable(sentence));
 }
 
 void check_standard_output() {

@@ -9,6 +9,11 @@
 
 namespace crossbow::cli {
 
+constexpr std::string_view kNote = "note: ";
+
+/// Of a terminal, else of those that people mostly have.
+size_t columns(std::FILE* to);
+
 /// Never throws; a failure stays on the stream.
 void write(std::FILE* to, std::string_view text);
 
@@ -21,10 +26,17 @@ void put(fmt::format_string<Args...> format, Args&&... args) {
   put(stdout, format, std::forward<Args>(args)...);
 }
 
+/// `label` and `text`, and a line break; lines after the first are indented by the label's width.
+void put_wrapped(std::FILE* to, std::string_view label, std::string_view text);
+
+/// A row of a table: `first`, padded to `width` columns, and the rest; where it is wider, it has a
+/// line of its own.
+void put_row(std::FILE* to, std::string_view first, size_t width, std::string_view rest);
+
 /// One sentence on standard error, on one line whatever is quoted in it.
 void complain(std::string_view command, std::string_view sentence);
 
-/// The same for what is no failure.
+/// On standard error too: a sentence on what is no failure, wrapped.
 void note(std::string_view sentence);
 
 /// Throws Error if standard output has not taken what was written to it.

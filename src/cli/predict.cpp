@@ -160,7 +160,7 @@ void print_line(const Picture& picture, const data::Info& info) {
     line += fmt::format("{}{} {}", line.empty() ? "" : ", ",
                         info.class_names[static_cast<size_t>(c)], percent(probability));
   }
-  fmt::print("{}\n", printable(fmt::format("{}: {}", picture.path, line)));
+  put_wrapped(stdout, "", printable(fmt::format("{}: {}", picture.path, line)));
 }
 
 int run(const Flags& flags) {

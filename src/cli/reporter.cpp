@@ -1,7 +1,6 @@
 #include "cli/reporter.h"
 
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "cli/command.h"
 #include "core/error.h"
 #include "train/interrupt.h"
+#include "train/setup.h"
 
 namespace crossbow::cli {
 namespace {
@@ -24,12 +24,6 @@ constexpr std::string_view kClearLine = "\r\033[K";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-int columns(std::FILE* out) {
-  winsize size{};
-  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
 }
 
 std::string clock_text(double seconds) {
@@ -59,6 +53,10 @@ bool draws(std::FILE* out) {
 double epochs_done(const Progress& progress) {
   const auto total = static_cast<double>(std::max<int64_t>(1, progress.total));
   return static_cast<double>(progress.epoch) + static_cast<double>(progress.done) / total;
+}
+
+std::string timing_text(const Progress& progress) {
+  return fmt::format("choosing kernels, {} timed", progress.timed.load());
 }
 
 std::string schedule_text(const TrainOptions& o) {
@@ -124,22 +122,22 @@ void Reporter::finish() {
   std::fflush(out_);
 }
 
-void Reporter::print_line(const std::string& line) {
+void Reporter::print_line(std::string_view label, std::string_view line) {
   const std::lock_guard lock(mutex_);
-  print_locked(line);
+  print_locked(label, line);
 }
 
-void Reporter::print_locked(const std::string& line) {
+void Reporter::print_locked(std::string_view label, std::string_view line) {
   if (drawn_) write(out_, kClearLine);
   drawn_ = false;
-  put(out_, "{}\n", printable(line));
+  put_wrapped(out_, label, printable(line));
   if ((std::fflush(out_) != 0 || std::ferror(out_)) && out_ == stdout) lost_ = true;
   told_time_ = now();
   told_epochs_ = epochs_done(progress);
 }
 
 void Reporter::note(std::string_view text) {
-  print_line(fmt::format("note: {}", text));
+  print_line(kNote, text);
 }
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
@@ -156,19 +154,20 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
     epochs_ = *o.epochs;
     samples_ = samples;
   }
-  print_line(fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
-                         grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
-                         o.precision));
-  print_line(solver_text(o));
+  print_line("", fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
+                             grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
+                             used_precision(o)));
+  print_line("", solver_text(o));
 }
 
+/// Short, so that it fits on a line of 80 columns.
 void Reporter::epoch_done(const EpochRecord& r) {
-  std::string line = fmt::format("epoch {}/{}: train loss {:.4f}", r.epoch, epochs_, r.train_loss);
+  std::string line = fmt::format("loss {:.4f}", r.train_loss);
   if (r.test_accuracy) {
-    line += fmt::format(", test loss {:.4f}, test accuracy {}", *r.test_loss,
-                        percent(*r.test_accuracy));
+    line += fmt::format(", test {:.4f}, accuracy {}", *r.test_loss, percent(*r.test_accuracy));
   }
-  print_line(line + fmt::format(", {:.1f} s, {} images/s", r.seconds,
+  print_line(epoch_text(r.epoch),
+             line + fmt::format(", {:.{}f} s, {} images/s", r.seconds, r.seconds < 10 ? 1 : 0,
                                 grouped(std::llround(r.images_per_second))));
 }
 
@@ -190,12 +189,17 @@ double Reporter::images_per_second() {
   return rate_;
 }
 
+std::string Reporter::epoch_text(int64_t epoch) const {
+  return fmt::format("epoch {}/{}: ", epoch, epochs_);
+}
+
 std::string Reporter::time_left(double rate) const {
   const int64_t left = (epochs_ - progress.epoch) * samples_ - progress.done;
   return clock_text(static_cast<double>(left) / rate);
 }
 
 std::string Reporter::bar_text() {
+  const auto width = columns(out_) - 1;
   const int64_t done = progress.done, total = std::max<int64_t>(1, progress.total);
   const double fraction = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   std::string before, after = fmt::format(" {:3.0f} %", fraction * 100);
@@ -203,6 +207,8 @@ std::string Reporter::bar_text() {
     case Phase::preparing:
       before = loading_.empty() ? "preparing " : loading_ + ' ';
       break;
+    case Phase::timing_kernels:
+      return timing_text(progress).substr(0, width);
     case Phase::evaluating:
       before = fmt::format("epoch {}/{} evaluating ", progress.epoch + 1, epochs_);
       last_time_ = 0;  // this time is not of training
@@ -216,10 +222,8 @@ std::string Reporter::bar_text() {
       }
     }
   }
-  const int width = columns(out_) - 1;
-  const std::string text =
-      before + bar(fraction, width - static_cast<int>(before.size() + after.size())) + after;
-  return text.substr(0, static_cast<size_t>(width));
+  const auto left = static_cast<int>(width) - static_cast<int>(before.size() + after.size());
+  return (before + bar(fraction, left) + after).substr(0, width);
 }
 
 void Reporter::draw() {
@@ -230,24 +234,28 @@ void Reporter::draw() {
 }
 
 /// A tenth of an epoch apart, but no more often than every ten seconds and no less than every
-/// minute.
+/// minute. That kernels are timed, which nobody expects, is told after a second.
 void Reporter::tell() {
-  constexpr double kSoonest = 10, kLatest = 60, kShare = 0.1;
+  constexpr double kAtOnce = 1, kSoonest = 10, kLatest = 60, kShare = 0.1;
   const std::lock_guard lock(mutex_);
   const Phase phase = progress.phase;
   const double done = epochs_done(progress), waited = now() - told_time_;
   const double share = std::min(1.0, done - static_cast<double>(progress.epoch));
   if (phase == Phase::preparing && waited >= kSoonest && done != told_epochs_) {
-    print_locked(fmt::format("{}: {:.0f} %", loading_, 100 * share));
+    print_locked("", fmt::format("{}: {:.0f} %", loading_, 100 * share));
+  }
+  if (phase == Phase::timing_kernels && waited >= (told_timing_ ? kSoonest : kAtOnce)) {
+    told_timing_ = true;
+    print_locked("", timing_text(progress));
   }
   if (phase == Phase::evaluating) last_time_ = 0;  // this time is not of training
   if (phase != Phase::training) return;
   const double rate = images_per_second();
   const bool far = std::abs(done - told_epochs_) >= kShare;
   if (waited < kSoonest || (!far && waited < kLatest) || rate <= 0) return;
-  print_locked(fmt::format("epoch {}/{}: {:.0f} %, loss {:.4f}, {} images/s, ETA {}",
-                           progress.epoch + 1, epochs_, 100 * share, progress.loss.load(),
-                           grouped(std::llround(rate)), time_left(rate)));
+  print_locked(epoch_text(progress.epoch + 1),
+               fmt::format("{:.0f} %, loss {:.4f}, {} images/s, ETA {}", 100 * share,
+                           progress.loss.load(), grouped(std::llround(rate)), time_left(rate)));
 }
 
 }  // namespace crossbow::cli

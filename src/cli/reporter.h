@@ -38,13 +38,15 @@ class Reporter final : public Observer {
   void finish();
 
  private:
-  void print_line(const std::string& line);
-  void print_locked(const std::string& line);
+  /// `label` begins the line, and its width indents what does not fit on it.
+  void print_line(std::string_view label, std::string_view line);
+  void print_locked(std::string_view label, std::string_view line);
   void draw();
   void tell();
   std::string bar_text();
   double images_per_second();
   std::string time_left(double rate) const;
+  std::string epoch_text(int64_t epoch) const;
 
   std::FILE* const out_;
   const bool bar_;                 // rather than lines
@@ -54,7 +56,7 @@ class Reporter final : public Observer {
   int64_t epochs_ = 0, samples_ = 0;
   int64_t last_done_ = 0;
   double last_time_ = 0, rate_ = 0;
-  bool drawn_ = false;
+  bool drawn_ = false, told_timing_ = false;
   double told_time_ = 0, told_epochs_ = 0;  // of the last line
   std::jthread drawer_;
 };

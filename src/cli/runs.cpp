@@ -97,20 +97,29 @@ std::string remarks(const RunSummary& run, const std::vector<std::string>& diffe
   return printable(fmt::format("{}", fmt::join(parts, "  ")));
 }
 
+/// What a run's settings have in particular stands below its row.
 void print_table(const std::vector<RunSummary>& runs) {
+  constexpr size_t kWidest = 32;  // of names, beside the numbers
   const auto differing = differing_options(runs);
   size_t name = std::string_view("run").size();
-  for (const RunSummary& run : runs) name = std::max(name, run.folder.string().size());
-  fmt::print("{:<{}} {:>9} {:>9} {:>7} {:>10} {:>9}  {}\n", "run", name, "best", "final", "epochs",
-             "train s", "images/s", differing.empty() ? "" : "settings that differ");
+  for (const RunSummary& run : runs) {
+    name = std::max(name, columns_of(printable(run.folder.string())));
+  }
+  name = std::min(name, kWidest);
+  put_row(stdout, "run", name,
+          fmt::format(" {:>9} {:>9} {:>7} {:>9} {:>9}", "best", "final", "epochs", "train s",
+                      "images/s"));
+  if (!differing.empty()) put("  settings that differ\n");
   for (const RunSummary& run : runs) {
     const bool planned = run.options && run.options->epochs;
-    fmt::print("{:<{}} {:>9} {:>9} {:>7} {:>10.1f} {:>9}  {}\n", printable(run.folder.string()),
-               name, accuracy_text(run.best_test_accuracy), accuracy_text(run.final_test_accuracy),
-               planned ? fmt::format("{}/{}", run.epochs, *run.options->epochs)
-                       : std::to_string(run.epochs),
-               run.train_seconds, grouped(std::llround(run.images_per_second)),
-               remarks(run, differing));
+    put_row(stdout, printable(run.folder.string()), name,
+            fmt::format(" {:>9} {:>9} {:>7} {:>9.1f} {:>9}", accuracy_text(run.best_test_accuracy),
+                        accuracy_text(run.final_test_accuracy),
+                        planned ? fmt::format("{}/{}", run.epochs, *run.options->epochs)
+                                : std::to_string(run.epochs),
+                        run.train_seconds, grouped(std::llround(run.images_per_second))));
+    const std::string below = remarks(run, differing);
+    if (!below.empty()) put_wrapped(stdout, "  ", below);
   }
 }
 

@@ -82,7 +82,7 @@ Json to_json(const TrainResult& r) {
   j["batch"] = o.batch;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
-  j["precision"] = o.precision;
+  j["precision"] = used_precision(o);
   j["seed"] = o.seed;
   j["epochs"] = r.history.size();
   j["seconds"] = r.seconds;
@@ -107,30 +107,36 @@ Json to_json(const TrainResult& r) {
 
 void print_accuracy(std::FILE* out, const TrainResult& r) {
   if (!r.final_test_accuracy) return;
-  put(out, "  accuracy  {} after {}, best {}, test loss {:.4f}\n", percent(*r.final_test_accuracy),
-      count(static_cast<int64_t>(r.history.size()), "epoch"), percent(*r.best_test_accuracy),
-      *r.final_test_loss);
+  put_wrapped(out, "  accuracy  ",
+              fmt::format("{} after {}, best {}, test loss {:.4f}", percent(*r.final_test_accuracy),
+                          count(static_cast<int64_t>(r.history.size()), "epoch"),
+                          percent(*r.best_test_accuracy), *r.final_test_loss));
   if (r.best_epoch_kept) {
-    put(out, "  best      epoch {}, kept as {}\n", *r.best_epoch_kept,
-        printable(best_checkpoint(r)));
+    put_wrapped(
+        out, "  best      ",
+        fmt::format("epoch {}, kept as {}", *r.best_epoch_kept, printable(best_checkpoint(r))));
   }
   if (r.stopped_early) {
-    put(out, "  stopped   after {} without a better test accuracy (--patience)\n",
-        count(evaluations_since_best(r.history), "evaluation"));
+    put_wrapped(out, "  stopped   ",
+                fmt::format("after {} without a better test accuracy (--patience)",
+                            count(evaluations_since_best(r.history), "evaluation")));
   }
   if (!r.options.target_accuracy) return;
   if (r.epochs_to_target) {
-    put(out, "  target    {} reached after {} and {:.1f} s of training\n",
-        percent(*r.options.target_accuracy), count(*r.epochs_to_target, "epoch"),
-        *r.seconds_to_target);
+    put_wrapped(out, "  target    ",
+                fmt::format("{} reached after {} and {:.1f} s of training",
+                            percent(*r.options.target_accuracy),
+                            count(*r.epochs_to_target, "epoch"), *r.seconds_to_target));
   } else {
-    put(out, "  target    {} not reached\n", percent(*r.options.target_accuracy));
+    put_wrapped(out, "  target    ",
+                fmt::format("{} not reached", percent(*r.options.target_accuracy)));
   }
 }
 
 void print_memory(std::FILE* out, const TrainResult& r) {
-  put(out, "  memory    {:.0f} MiB at most; {} took {:.0f} of it\n", peak_memory_mb(),
-      count(r.memory.learners, "learner"), r.memory.total_mb());
+  put_wrapped(out, "  memory    ",
+              fmt::format("{:.0f} MiB at most; {} took {:.0f} of it", peak_memory_mb(),
+                          count(r.memory.learners, "learner"), r.memory.total_mb()));
 }
 
 void print_summary(std::FILE* out, const TrainResult& r) {
@@ -138,18 +144,22 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put(out, "\n{} on {}{}\n", printable(o.model), printable(*o.data),
       r.interrupted ? ", interrupted" : "");
   print_accuracy(out, r);
-  put(out, "  speed     {} images/s over {:.1f} s of training, {:.1f} s in all\n",
-      grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds);
-  put(out, "  waiting   {:.1f} % of the training, for data\n",
-      100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9));
-  put(out, "  model     {}\n", count(r.parameters, "parameter"));
+  put_wrapped(out, "  speed     ",
+              fmt::format("{} images/s over {:.1f} s of training, {:.1f} s in all",
+                          grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds));
+  put_wrapped(out, "  waiting   ",
+              fmt::format("{:.1f} % of the training, for data",
+                          100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9)));
+  put_wrapped(out, "  model     ", fmt::format("{}", count(r.parameters, "parameter")));
   const int devices = device_list(o.device).count;
-  put(out, "  trained   by {}{}, batch {}, {}\n", text_of(r.arrangement),
-      devices == 1 ? "" : fmt::format(" on each of {} devices", devices), o.batch, o.precision);
+  put_wrapped(out, "  trained   ",
+              fmt::format("by {}{}, batch {}, {}", text_of(r.arrangement),
+                          devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
+                          o.batch, used_precision(o)));
   print_memory(out, r);
   const std::string folder = printable(*o.out);
-  put(out, "  run       {}\n", folder);
-  if (!r.interrupted) put(out, "  next      crossbow eval {}\n", folder);
+  put_wrapped(out, "  run       ", folder);
+  if (!r.interrupted) put_wrapped(out, "  next      ", fmt::format("crossbow eval {}", folder));
 }
 
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {

@@ -68,7 +68,8 @@ std::filesystem::path Tuner::default_file() {
   return folder.empty() ? folder : folder / fmt::format("choices-{}.json", processor());
 }
 
-Tuner::Tuner(std::filesystem::path file) : file_(std::move(file)), known_(read_cache(file_)) {}
+Tuner::Tuner(std::filesystem::path file, GiveUp give_up)
+    : file_(std::move(file)), give_up_(std::move(give_up)), known_(read_cache(file_)) {}
 
 Tuner::~Tuner() {
   if (found_.empty() || file_.empty()) return;
@@ -95,7 +96,11 @@ size_t Tuner::choose(const std::string& key, std::span<const std::string> candid
   // Two rounds in turn, so that a disturbance of one does not decide.
   std::vector<double> seconds(candidates.size(), 1e9);
   for (int round = 0; round < 2; ++round) {
-    for (size_t i = 0; i < candidates.size(); ++i) seconds[i] = std::min(seconds[i], measure(i));
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (give_up_(timed_)) return 0;
+      seconds[i] = std::min(seconds[i], measure(i));
+      ++timed_;
+    }
   }
   const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
   known_[key] = found_[key] = used_[key] = candidates[best];

@@ -2,7 +2,9 @@
 // the same) and on disk (so that the next run starts at once).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,9 +26,15 @@ void write_choices(const std::filesystem::path& file, const Choices& choices);
 /// Thread-safe.
 class Tuner : public AlgorithmChooser {
  public:
+  /// Asked before each timing, which may take seconds, with the number of those before it. Once it
+  /// answers true, what is not known is not timed: the first candidate is taken, and not
+  /// remembered.
+  using GiveUp = std::function<bool(int64_t timed)>;
+
   /// Reads what earlier processes found on this kind of processor from `file`, if it can be read;
   /// empty: remembers within this process only.
-  explicit Tuner(std::filesystem::path file = default_file());
+  explicit Tuner(
+      std::filesystem::path file = default_file(), GiveUp give_up = [](int64_t) { return false; });
   /// Writes new choices to the file; failing to is no error.
   ~Tuner() override;
 
@@ -48,6 +56,8 @@ class Tuner : public AlgorithmChooser {
 
  private:
   std::filesystem::path file_;
+  const GiveUp give_up_;
+  int64_t timed_ = 0;
   mutable std::mutex mutex_;
   Choices preset_, known_, used_;
   Choices found_;  // by this process: what the file lacks

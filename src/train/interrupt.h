@@ -1,12 +1,17 @@
 // Ctrl-C as a request.
 #pragma once
 
+#include <signal.h>
+
+#include <cstddef>
+#include <vector>
+
 namespace crossbow {
 
 /// While one lives, the first SIGINT, SIGTERM or SIGHUP sets a flag. A SIGINT or SIGTERM after that
 /// ends the process as usual; further SIGHUPs, which a terminal that closes sends more than once,
 /// do not. A SIGHUP that the process was told to ignore (nohup) stays ignored. At most one at a
-/// time.
+/// time, made by the process's first thread, which is the one that the system interrupts.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -16,6 +21,10 @@ class InterruptGuard {
   static bool requested() { return signal() != 0; }
   /// The first of the signals that came while the last guard lived; 0 if none did.
   static int signal();
+
+ private:
+  std::vector<std::byte> stack_;  // of the handler
+  stack_t stack_before_ = {};
 };
 
 }  // namespace crossbow

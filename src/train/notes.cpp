@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "ops/batch_norm.h"
 #include "train/schedule.h"
 
 namespace crossbow {
@@ -125,6 +126,25 @@ std::optional<std::string> LossWatch::epoch_done(const EpochRecord& e, double lo
   return fmt::format(
       "nothing is learned: the loss is {:.4g}, and that of a guess {:.4g}; try --lr {:.1g}",
       e.train_loss, guess_, other);
+}
+
+StatisticsWatch::StatisticsWatch(const Graph& forward, int64_t classes)
+    : guess_(std::log(static_cast<double>(classes))) {
+  constexpr double kTimes = 3;  // 1/(1-m): then the start counts for 5 %
+  for (const int32_t id : forward.find("batch_norm")) {
+    const double kept =
+        forward.nodes()[static_cast<size_t>(id)].attrs<BatchNormAttributes>().momentum;
+    young_ = std::max(young_, kTimes / std::max(1 - kept, 1e-9));
+  }
+}
+
+std::optional<std::string> StatisticsWatch::epoch_done(const EpochRecord& e, int64_t steps) {
+  const bool spoiled = e.test_loss.value_or(0) > kFar * guess_ && e.train_loss <= kFar * guess_;
+  if (!spoiled || static_cast<double>(steps) >= young_ || std::exchange(said_, true)) return {};
+  return fmt::format(
+      "the test loss is {:.4g} and that of training {:.4g}: batch norm's running statistics are of "
+      "{} only; train for more epochs, or measure them with --bn-images 2048 in a new run",
+      *e.test_loss, e.train_loss, count(steps, "step"));
 }
 
 }  // namespace crossbow

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "graph/graph.h"
 #include "train/options.h"
 #include "train/record.h"
 
@@ -46,6 +47,22 @@ class LossWatch {
   double before_ = 0;  // mean loss of the epoch before
   int guessed_ = 0;    // epochs in a row
   bool said_risen_ = false;
+};
+
+/// Sees a model whose test loss is spoiled by running statistics that are still near what they
+/// started from. One thread.
+class StatisticsWatch {
+ public:
+  /// `forward` is the net that is trained.
+  StatisticsWatch(const Graph& forward, int64_t classes);
+
+  /// After an epoch; the statistics are running means over `steps` batches. Says it once.
+  std::optional<std::string> epoch_done(const EpochRecord& record, int64_t steps);
+
+ private:
+  const double guess_;
+  double young_ = 0;  // steps after which the start counts for little; 0 without batch norm
+  bool said_ = false;
 };
 
 }  // namespace crossbow

@@ -14,9 +14,10 @@ namespace crossbow {
 /// Written by the training thread a few times a second, without locks; read by whoever draws it.
 /// The fields are not consistent with each other to the step.
 struct Progress {
-  enum class Phase { preparing, training, evaluating };
+  enum class Phase { preparing, timing_kernels, training, evaluating };
 
   std::atomic<Phase> phase{Phase::preparing};
+  std::atomic<int64_t> timed{0};           // kernels, while some are
   std::atomic<int64_t> epoch{0};           // from 0
   std::atomic<int64_t> done{0}, total{1};  // samples of this epoch, or of the test split
   std::atomic<float> loss{std::numeric_limits<float>::quiet_NaN()};  // of training, smoothed
@@ -35,7 +36,8 @@ class Observer {
   /// Before the first step, with resolved options.
   virtual void started(const TrainOptions&, int64_t /*samples*/) {}
   virtual void epoch_done(const EpochRecord&) {}
-  /// Asked before every iteration, by any worker; true saves a checkpoint and ends the run.
+  /// Asked before every iteration, by any worker, and before a kernel is timed; true saves a
+  /// checkpoint and ends the run.
   virtual bool stop_requested() { return false; }
 
   Progress progress;

@@ -75,13 +75,21 @@ ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangeme
   return plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
 }
 
-static DType precision_of(const TrainOptions& options) {
+namespace {
+
+DType precision_of(const TrainOptions& options) {
   return options.precision == "bf16" ? DType::bf16 : DType::f32;
 }
 
+}  // namespace
+
+std::string used_precision(const TrainOptions& o) {
+  const DType used = computed_precision(device_list(o.device).kind, precision_of(o));
+  return used == precision_of(o) ? o.precision : "f32";
+}
+
 std::optional<std::string> precision_note(const TrainOptions& options) {
-  const DType asked = precision_of(options);
-  if (computed_precision(device_list(options.device).kind, asked) == asked) return {};
+  if (used_precision(options) == options.precision) return {};
   return "--precision bf16: this processor has no instructions for it (AVX-512), so all is "
          "computed in f32";
 }

@@ -41,6 +41,9 @@ ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangeme
 CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
                                AlgorithmChooser* chooser);
 
+/// What the device computes in where it lacks the precision asked for, else that.
+std::string used_precision(const TrainOptions& options);
+
 /// What a user who asked for a precision should know of it: a sentence, or nothing.
 std::optional<std::string> precision_note(const TrainOptions& options);
 

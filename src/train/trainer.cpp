@@ -71,12 +71,14 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       start_(Clock::now()),
       dataset_(open(options, from, observer)),
       graph_(forward_graph(graph, options, *dataset_)),
+      tuner_(Tuner::default_file(), [this](int64_t timed) { return stop_timing(timed); }),
       pipeline_(*dataset_, dataset_->train, training_pipeline(options, {})),
       schedule_(Schedule::of(options, dataset_->train->size())),
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
       search_(options, most_learners(), graph_, tuner_, throughput, observer),
-      watch_(dataset_->info.classes, *options.lr) {
+      watch_(dataset_->info.classes, *options.lr),
+      statistics_watch_(graph_, dataset_->info.classes) {
   if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
@@ -103,9 +105,18 @@ int Trainer::most_learners() const {
   return candidates(options_, batches).back().learners;
 }
 
+/// A run that is asked to stop is then saved before a step is made with kernels nobody has chosen.
+bool Trainer::stop_timing(int64_t timed) {
+  observer_.progress.timed = timed;
+  observer_.progress.phase = Progress::Phase::timing_kernels;
+  return observer_.stop_requested();
+}
+
 void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
+  const Progress::Phase phase = observer_.progress.phase;
   team_.reset();
   team_ = std::make_unique<Team>(graph_, options_, arrangement, *dataset_, pipeline_, tuner_);
+  observer_.progress.phase = phase;
   position_.arrangement = arrangement;
   Engine& engine = team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
@@ -330,6 +341,8 @@ bool Trainer::finish_epoch() {
   position_.loss_sum = position_.seconds = 0;
   observer_.epoch_done(record);
   if (const auto note = watch_.epoch_done(record, observer_.progress.loss)) observer_.note(*note);
+  if (team_->statistics) return true;
+  if (const auto note = statistics_watch_.epoch_done(record, position_.step)) observer_.note(*note);
   return true;
 }
 

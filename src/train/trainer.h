@@ -34,6 +34,7 @@ class Trainer {
  private:
   void open_records();
   int most_learners() const;
+  bool stop_timing(int64_t timed);
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
   void arrange(const Arrangement& arrangement, const Checkpoint* from);
@@ -93,6 +94,7 @@ class Trainer {
   std::vector<EpochRecord> history_;
   LearnerSearch search_;
   LossWatch watch_;
+  StatisticsWatch statistics_watch_;
   std::vector<LearnerChange> changes_ahead_;  // to be made again
   Position saved_;                            // of the checkpoint that the folder holds
   std::unique_ptr<Team> team_;

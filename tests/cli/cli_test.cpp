@@ -90,7 +90,7 @@ TEST_F(Cli, TrainPrintsPlainLinesInAPipe) {
   const Outcome o = crossbow(tiny());
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.err, "");
-  expect_says(o.out, "\nepoch 2/2: train loss ");
+  expect_says(o.out, "\nepoch 2/2: loss ");
   expect_says(o.out, "crossbow eval runs/logistic-mnist-1\n");
   EXPECT_EQ(o.out.find('\r'), o.out.npos);
   EXPECT_EQ(o.out.find('\033'), o.out.npos);

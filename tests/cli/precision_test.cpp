@@ -1,4 +1,6 @@
 // What users meet who ask for bf16 on a processor without it, which oneDNN plays when told to.
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 namespace crossbow::testing {
@@ -14,6 +16,8 @@ TEST_F(Precision, Bf16IsComputedInF32WithANoteWhereThereIsNone) {
     const Outcome o = shell("ONEDNN_MAX_CPU_ISA=AVX2 " + crossbow_binary() + ' ' + arguments);
     EXPECT_EQ(o.code, 0) << arguments;
     expect_says(o.err, "note: --precision bf16: this processor");
+    EXPECT_EQ(nlohmann::json::parse(o.out)["precision"], "f32");
+    EXPECT_EQ(o.err.find("in bf16"), std::string::npos) << o.err;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/program.h"
+#include "data/cifar_files.h"
 
 namespace crossbow::testing {
 namespace {
@@ -59,6 +60,28 @@ TEST_F(Streams, SignalsSaveAndGiveTheirExitCode) {
     std::filesystem::remove_all(path("run"));
     std::filesystem::remove(path("out"));
   }
+}
+
+/// The choice takes many seconds for a net like this.
+TEST_F(Streams, SignalsEndTheChoiceOfKernelsToo) {
+  data::write_cifar10(path("cifar10"), 4);
+  const std::string train = " train --model vgg-16 --data cifar10:cifar10 --learners 1 --out run";
+  const pid_t child = start("exec " + crossbow_binary() + train);
+  EXPECT_TRUE(
+      comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
+  kill(child, SIGTERM);
+  const Outcome o = end_of(child);
+  EXPECT_EQ(o.code, 128 + SIGTERM) << o.err;
+  expect_says(o.err, "interrupted; go on with crossbow train --resume run\n");
+  EXPECT_EQ(o.out.find("\nepoch "), std::string::npos) << o.out;
+  // There is something left to choose: the signal has ended it, and nothing is remembered that was
+  // not timed.
+  std::filesystem::remove(path("out"));
+  const pid_t again = start("exec " + crossbow_binary() + " train --resume run");
+  EXPECT_TRUE(
+      comes([&] { return text_of(path("out")).find("choosing kernels") != std::string::npos; }));
+  kill(again, SIGINT);
+  EXPECT_EQ(wait_for(again), 128 + SIGINT);
 }
 
 TEST_F(Streams, AHangUpThatIsIgnoredStaysSo) {
@@ -120,7 +143,7 @@ TEST_F(Streams, OnlyATerminalThatUnderstandsThemGetsControlSequences) {
   EXPECT_NE(on_terminal("xterm").find("\033[K"), std::string::npos);
   const std::string dumb = on_terminal("dumb");
   EXPECT_EQ(dumb.find('\033'), std::string::npos);
-  expect_says(dumb, "epoch 1/1000000000: train loss");
+  expect_says(dumb, "epoch 1/1000000000: loss");
 }
 
 TEST_F(Streams, APipeHearsOfALongEpoch) {

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "cli/program.h"
-#include "data/cifar.h"
+#include "data/cifar_files.h"
 #include "data/pictures.h"
 
 namespace crossbow {
@@ -35,20 +35,6 @@ void write_pictures(const fs::path& folder) {
   }
 }
 
-/// CIFAR-10's six files, with four images each.
-void write_cifar10(const fs::path& folder) {
-  fs::create_directories(folder);
-  data::FileBytes file;
-  for (uint8_t label = 0; label < 4; ++label) {
-    file.push_back(label);
-    file.insert(file.end(), data::kCifarPixels, static_cast<uint8_t>(60 * label));
-  }
-  for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
-                           "data_batch_5", "test_batch"}) {
-    data::write_file(folder / (std::string(name) + ".bin"), file);
-  }
-}
-
 void write_script(const fs::path& path, const std::string& text) {
   std::ofstream(path) << "#!/bin/sh\n" << text << '\n';
   fs::permissions(path, fs::perms::owner_all);
@@ -58,7 +44,7 @@ class Readme : public testing::ProgramTest {};
 
 TEST_F(Readme, CommandsRunAsTheyStandThere) {
   write_pictures(path("DIR"));
-  write_cifar10(path("data/cifar10"));
+  data::write_cifar10(path("data/cifar10"), 4);
   fs::create_directory(path("pictures"));
   for (const char* picture : {"cat.jpg", "pictures/dog.jpg"}) {
     data::write_file(path(picture), data::encode_jpeg(data::gradient(40, 30)));

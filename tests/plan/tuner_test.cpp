@@ -72,5 +72,25 @@ TEST_F(ChoicesFile, ACacheThatCannotBeUsedIsLikeNone) {
   EXPECT_EQ(Tuner(folder_.path() / "damaged").recall("key"), "choice");
 }
 
+TEST(Tuner, GivesUpWithoutTimingAnyMore) {
+  int timed = 0;
+  std::vector<int64_t> asked;
+  Tuner tuner({}, [&](int64_t before) {
+    asked.push_back(before);
+    return before >= 5;
+  });
+  const std::vector<std::string> names{"slow", "fast"};
+  const auto choose = [&](const std::string& key) {
+    return tuner.choose(key, names, [&](size_t i) { return ++timed, i == 0 ? 2.0 : 1.0; });
+  };
+  EXPECT_EQ(choose("first"), 1u);
+  EXPECT_EQ(choose("second"), 0u);
+  EXPECT_EQ(choose("third"), 0u);
+  EXPECT_EQ(choose("first"), 1u);
+  EXPECT_EQ(timed, 5);
+  EXPECT_EQ(asked, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 5}));
+  EXPECT_EQ(tuner.choices(), (Choices{{"first", "fast"}}));
+}
+
 }  // namespace
 }  // namespace crossbow

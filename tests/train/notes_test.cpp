@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "models/model.h"
 #include "support/error_text.h"
 
 namespace crossbow {
@@ -129,6 +130,30 @@ TEST(ClassNote, OneClassIsRefused) {
   };
   refused({0, 0}, {"cat"});
   refused({1, 1}, {"cat", "dog"});
+}
+
+EpochRecord tested(double train_loss, double test_loss) {
+  EpochRecord record = epoch(train_loss, 0.1);
+  record.test_loss = test_loss;
+  return record;
+}
+
+TEST(StatisticsWatch, SaysOnceThatTheyAreYoung) {
+  const Graph net = build_model("resnet-20", {{3, 32, 32}, 10, 16, {}});
+  StatisticsWatch watch(net, 10);
+  EXPECT_FALSE(watch.epoch_done(tested(2.4, 2.5), 5));  // nothing is wrong
+  EXPECT_FALSE(watch.epoch_done(tested(40, 50), 5));    // the net itself is
+  EXPECT_FALSE(watch.epoch_done(tested(2.4, 50), 30));  // they are old enough
+  const auto note = watch.epoch_done(tested(2.4, 50), 29);
+  ASSERT_TRUE(note);
+  EXPECT_NE(note->find("of 29 steps only"), note->npos) << *note;
+  EXPECT_NE(note->find("--bn-images"), note->npos) << *note;
+  EXPECT_FALSE(watch.epoch_done(tested(2.4, 50), 29));
+}
+
+TEST(StatisticsWatch, KnowsNetsWithoutThem) {
+  StatisticsWatch watch(build_model("logistic", {{1, 8, 8}, 10, 16, {}}), 10);
+  EXPECT_FALSE(watch.epoch_done(tested(2.4, 50), 5));
 }
 
 }  // namespace
