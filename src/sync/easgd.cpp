@@ -7,10 +7,8 @@
 namespace crossbow {
 namespace {
 
-std::unique_ptr<const SyncAlgorithm> elastic(std::string_view name, const SyncOptions& o) {
+std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   constexpr double kBeta = 0.9;
-  refuse(o.central_momentum.has_value(), "central-momentum", name);
-  refuse(o.averaging_eta.has_value(), "averaging-eta", name);
   const double alpha = kBeta / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
       .learners = o.learners,
@@ -22,13 +20,17 @@ std::unique_ptr<const SyncAlgorithm> elastic(std::string_view name, const SyncOp
   });
 }
 
+constexpr SyncUses kUses{.period = true, .alpha = true};
+
 const RegisterSync kEasgd{{"easgd",
                            "elastic averaging of learners without momentum",
-                           [](const SyncOptions& o) { return elastic("easgd", o); },
+                           kUses,
+                           make,
                            {.momentum = SolverNeeds::Momentum::none}}};
 const RegisterSync kEamsgd{{"eamsgd",
                             "elastic averaging of learners with Nesterov's momentum",
-                            [](const SyncOptions& o) { return elastic("eamsgd", o); },
+                            kUses,
+                            make,
                             {.momentum = SolverNeeds::Momentum::nesterov}}};
 
 }  // namespace

@@ -30,19 +30,19 @@ class LocalSgd : public SyncAlgorithm {
   const int64_t before_, after_;
 };
 
-std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o, std::string_view name, bool post) {
-  refuse(o.alpha.has_value(), "alpha", name);
-  refuse(o.central_momentum.has_value(), "central-momentum", name);
-  refuse(o.averaging_eta.has_value(), "averaging-eta", name);
+std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o, bool post) {
   const int64_t period = o.period.value_or(kPeriod);
   return std::make_unique<LocalSgd>(post ? 1 : period, period);
 }
 
-const RegisterSync kLocal{{"local-sgd", "learners go on from their mean every 8 steps",
-                           [](const SyncOptions& o) { return make(o, "local-sgd", false); }}};
+const RegisterSync kLocal{{"local-sgd",
+                           "learners go on from their mean every 8 steps",
+                           {.period = true},
+                           [](const SyncOptions& o) { return make(o, false); }}};
 const RegisterSync kPostLocal{{"post-local-sgd",
                                "as ssgd until the rate first drops, then as local-sgd",
-                               [](const SyncOptions& o) { return make(o, "post-local-sgd", true); },
+                               {.period = true},
+                               [](const SyncOptions& o) { return make(o, true); },
                                {.rate_drops = true}}};
 
 }  // namespace

@@ -38,7 +38,6 @@ class PolyakRuppert : public SyncAlgorithm {
 };
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
-  refuse(o.central_momentum.has_value(), "central-momentum", "polyak-ruppert");
   if (o.alpha.value_or(0) >= 2) {
     fail_usage("--alpha {}: learners that are pulled by 2 or more drift apart from their mean",
                *o.alpha);
@@ -52,8 +51,10 @@ std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   return std::make_unique<PolyakRuppert>(o);
 }
 
-const RegisterSync kPolyakRuppert{
-    {"polyak-ruppert", "the central model is the mean over time and learners", make}};
+const RegisterSync kPolyakRuppert{{"polyak-ruppert",
+                                   "the central model is the mean over time and learners",
+                                   {.period = true, .alpha = true, .averaging_eta = true},
+                                   make}};
 
 }  // namespace
 }  // namespace crossbow

@@ -35,9 +35,10 @@ class SlowMo : public SyncAlgorithm {
   const double alpha_, beta_;
 };
 
-const RegisterSync kSlowMo{{"slowmo", "local-sgd with slow momentum of the mean",
+const RegisterSync kSlowMo{{"slowmo",
+                            "local-sgd with slow momentum of the mean",
+                            {.period = true, .alpha = true, .central_momentum = true},
                             [](const SyncOptions& o) -> std::unique_ptr<const SyncAlgorithm> {
-                              refuse(o.averaging_eta.has_value(), "averaging-eta", "slowmo");
                               return std::make_unique<SlowMo>(o);
                             }}};
 

@@ -9,7 +9,6 @@ namespace crossbow {
 namespace {
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
-  refuse(o.averaging_eta.has_value(), "averaging-eta", "sma");
   const double alpha = 1.0 / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
       .learners = o.learners,
@@ -21,8 +20,10 @@ std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   });
 }
 
-const RegisterSync kSma{
-    {"sma", "synchronous model averaging: a central model with momentum, alpha 1/k", make}};
+const RegisterSync kSma{{"sma",
+                         "synchronous model averaging: a central model with momentum, alpha 1/k",
+                         {.period = true, .alpha = true, .central_momentum = true},
+                         make}};
 
 }  // namespace
 }  // namespace crossbow

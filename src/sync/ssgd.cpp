@@ -25,14 +25,10 @@ class SynchronousSgd : public SyncAlgorithm {
 };
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
-  refuse(o.period.has_value(), "sync-period", "ssgd");
-  refuse(o.alpha.has_value(), "alpha", "ssgd");
-  refuse(o.central_momentum.has_value(), "central-momentum", "ssgd");
-  refuse(o.averaging_eta.has_value(), "averaging-eta", "ssgd");
   return std::make_unique<SynchronousSgd>(o);
 }
 
-const RegisterSync kSsgd{{"ssgd", "one step with the mean gradient of all learners", make}};
+const RegisterSync kSsgd{{"ssgd", "one step with the mean gradient of all learners", {}, make}};
 
 }  // namespace
 }  // namespace crossbow

@@ -32,6 +32,16 @@ void check_momentum(std::string_view name, const SyncOptions& o, SolverNeeds::Mo
   }
 }
 
+void refuse_unused(std::string_view name, const SyncOptions& o, const SyncUses& uses) {
+  const auto refuse = [&](bool set, bool used, std::string_view option) {
+    if (set && !used) fail_usage("--{}: --sync {} has no use for it; leave it out", option, name);
+  };
+  refuse(o.period.has_value(), uses.period, "sync-period");
+  refuse(o.alpha.has_value(), uses.alpha, "alpha");
+  refuse(o.central_momentum.has_value(), uses.central_momentum, "central-momentum");
+  refuse(o.averaging_eta.has_value(), uses.averaging_eta, "averaging-eta");
+}
+
 }  // namespace
 
 RegisterSync::RegisterSync(const SyncEntry& entry) {
@@ -57,6 +67,7 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
     fail_usage("--sync {}: there is no such algorithm; known are {}{}", name,
                fmt::join(names, ", "), did_you_mean(name, names));
   }
+  refuse_unused(name, options, it->second.uses);
   if (options.period && *options.period < 1) {
     fail_usage("--sync-period {}: it must be at least 1", *options.period);
   }
@@ -73,10 +84,6 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
   }
   check_momentum(name, options, it->second.needs.momentum);
   return it->second.make(options);
-}
-
-void refuse(bool set, std::string_view option, std::string_view sync) {
-  if (set) fail_usage("--{}: --sync {} has no use for it; leave it out", option, sync);
 }
 
 }  // namespace crossbow

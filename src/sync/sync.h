@@ -16,8 +16,8 @@
 
 namespace crossbow {
 
-/// What a run says of its algorithm. Unset: the algorithm's own default. An algorithm refuses what
-/// it has no use for.
+/// What a run says of its algorithm. Unset: the algorithm's own default. What an algorithm
+/// has no use for is refused.
 struct SyncOptions {
   int64_t learners = 1;                    // in all
   std::optional<int64_t> period;           // steps from one exchange to the next (τ)
@@ -86,8 +86,14 @@ struct SolverNeeds {
   bool rate_drops = false;  // it changes at the schedule's first drop
 };
 
+/// Which of the options an algorithm has a use for; make_sync refuses the others.
+struct SyncUses {
+  bool period = false, alpha = false, central_momentum = false, averaging_eta = false;
+};
+
 struct SyncEntry {
   std::string_view name, summary;  // one line, for people to read
+  SyncUses uses;
   std::unique_ptr<const SyncAlgorithm> (*make)(const SyncOptions& options);
   SolverNeeds needs = {};
 };
@@ -96,12 +102,9 @@ std::vector<SyncEntry> sync_catalogue();
 /// Nothing in particular for a name that is not in the catalogue.
 SolverNeeds sync_needs(std::string_view name);
 
-/// `const RegisterSync k{{"sma", "synchronous model averaging", make}};`
+/// `const RegisterSync k{{"sma", "synchronous model averaging", {.alpha = true}, make}};`
 struct RegisterSync {
   explicit RegisterSync(const SyncEntry& entry);
 };
-
-/// For an algorithm's `make`: throws UsageError naming the option if it is set.
-void refuse(bool set, std::string_view option, std::string_view sync);
 
 }  // namespace crossbow
