@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "support/disk_calls.h"
 #include "train/checkpoints.h"
@@ -63,6 +64,30 @@ TEST_F(DiskOrder, TheLinesThatACheckpointCountsComeBeforeIt) {
   };
   expect_lines("checkpoint.previous", saved[2]);
   expect_lines("checkpoint", saved[3]);
+}
+
+TEST(LearnerLogOrder, ALineAndTheNewFilesNameAreOnDiskWhenTheCallReturns) {
+  const data::TemporaryFolder folder;
+  const fs::path path = folder.path() / "learners.jsonl";
+  LearnerLog log(path);
+  const auto calls = testing::disk_calls([&] { log.append({1, 2, {2, 1}, false}); });
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].name, "sync folder");
+  EXPECT_EQ(calls[0].path, folder.path().string());
+  EXPECT_EQ(calls[1].name, "sync file");
+  EXPECT_EQ(calls[1].path, path.string());
+  EXPECT_EQ(calls[1].bytes, static_cast<int64_t>(fs::file_size(path)));
+}
+
+TEST(LearnerLogOrder, ADroppedLineIsGoneFromDiskWhenTheCallReturns) {
+  const data::TemporaryFolder folder;
+  const fs::path path = folder.path() / "learners.jsonl";
+  std::ofstream(path) << "half a li";
+  LearnerLog log(path);
+  const auto calls = testing::disk_calls([&] { log.read([](std::string_view) {}); });
+  ASSERT_FALSE(calls.empty());
+  EXPECT_EQ(calls.back().name, "sync file");
+  EXPECT_EQ(calls.back().bytes, 0);
 }
 
 /// The plan is written again where a change takes effect.

@@ -194,6 +194,21 @@ TEST_F(ScriptedSearch, LinesAreWrittenOnceAndNeverAltered) {
             std::string::npos);
 }
 
+/// A checkpoint that is saved on the way counts the changes that are made, not those that follow.
+TEST_F(ScriptedSearch, ChangesThatFollowAreMadeAlsoAfterASecondStop) {
+  Keeper keeper(folder("run"), -1);
+  run(options("run", 25), kTwoAreFaster, keeper);
+  const std::string again = crashed("run", keeper.copies.front());
+  TrainOptions o = options(again, 25);
+  o.retune = false;
+  o.resume = o.out;
+  testing::StopAfter at_once(0);
+  run(o, kNone, at_once);
+  go_on(again, 25, kNone);
+  expect_same_bits(load(folder(again)), load(folder("run")));
+  EXPECT_EQ(lines(again), lines("run"));
+}
+
 /// --retune searches behind the changes that the run has made.
 TEST_F(ScriptedSearch, RetuneLooksAgainAfterTheLastChange) {
   Keeper keeper(folder("run"), -1);
