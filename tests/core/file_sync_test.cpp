@@ -10,8 +10,8 @@ namespace {
 
 TEST(WriteFileOrder, SyncsTheFileThenRenamesItThenSyncsTheFolder) {
   const data::TemporaryFolder folder;
-  const auto calls = testing::disk_calls(
-      [&] { write_file_atomically(folder.path() / "model", "ten bytes."); });
+  const auto calls =
+      testing::disk_calls([&] { write_file_atomically(folder.path() / "model", "ten bytes."); });
   ASSERT_EQ(calls.size(), 3u);
   EXPECT_EQ(calls[0].name, "sync file");
   EXPECT_EQ(calls[0].bytes, 10);
