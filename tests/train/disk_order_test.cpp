@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::DiskCall;
 using testing::load;
-using testing::text_of;
 
 /// Those of `calls` that rename something to `file`.
 std::vector<size_t> renames(const std::vector<DiskCall>& calls, const std::string& file) {
