@@ -51,6 +51,7 @@ TEST_F(DiskOrder, TheLinesThatACheckpointCountsComeBeforeIt) {
   const auto calls = calls_of(3);
   const auto saved = renames(calls, "checkpoint");
   ASSERT_EQ(saved.size(), 4u);
+  EXPECT_LT(saved[0], renames(calls, "config.toml").at(0));
   const std::string changes = lines("run");
   const auto expect_lines = [&](const std::string& checkpoint, size_t place) {
     const Checkpoint c = load(folder("run") + '/' + checkpoint);
