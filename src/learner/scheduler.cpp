@@ -24,10 +24,7 @@ bool Scheduler::may_run(int worker, int learner) const {
 void Scheduler::start(int64_t iterations, std::function<bool()> stop) {
   iterations_ = iterations;
   stop_ = std::move(stop);
-  for (int j = 0; j < devices_ * learners_; ++j) {
-    states_[j].done = 0;
-    states_[j].busy = false;
-  }
+  for (int j = 0; j < devices_ * learners_; ++j) states_[j].turns = 0;
   begun_ = 0;
   failed_ = false;
   error_ = nullptr;
@@ -43,49 +40,42 @@ bool Scheduler::begin(int64_t iteration) {
   }
 }
 
-int Scheduler::pick(int worker) const {
+std::optional<Scheduler::Task> Scheduler::pick(int worker) const {
   int best = -1;
   int64_t least = 0;
   const int first = worker / workers_ * learners_;
   for (int n = 0; n < learners_; ++n) {
     // Workers start apart, so that they seldom want the same one.
     const int j = first + (worker % workers_ + n) % learners_;
-    if (states_[j].busy.load(std::memory_order_acquire) || !may_run(worker, j)) continue;
-    const int64_t done = this->done(j);
-    if (best < 0 || done < least) {
+    const int64_t turns = this->turns(j);
+    if (turns % 2 == 1 || !may_run(worker, j)) continue;
+    if (best < 0 || turns < least) {
       best = j;
-      least = done;
+      least = turns;
     }
   }
-  return best;
+  if (best < 0) return {};
+  return Task{best, least / 2};
 }
 
 std::optional<Scheduler::Task> Scheduler::claim(int worker) {
   for (;;) {
     const uint32_t seen = events_.load(std::memory_order_acquire);
     if (failed()) return {};
-    const int j = pick(worker);
-    if (j >= 0) {
-      const Task task{j, done(j)};
+    if (const auto task = pick(worker)) {
       // No free learner is further behind, and those that are being run stay with their workers.
-      if (!begin(task.iteration)) return {};
-      bool busy = false;
-      if (!states_[j].busy.compare_exchange_strong(busy, true)) continue;
-      if (done(j) == task.iteration) return task;
-      // Another worker has run that step between the two looks.
-      states_[j].busy.store(false, std::memory_order_release);
-      notify();
-      continue;
+      if (!begin(task->iteration)) return {};
+      int64_t free = 2 * task->iteration;
+      if (states_[task->learner].turns.compare_exchange_strong(free, free + 1)) return task;
+      continue;  // another worker has begun that step
     }
     events_.wait(seen, std::memory_order_acquire);
   }
 }
 
 void Scheduler::finish(const Task& task) {
-  State& state = states_[task.learner];
-  assert(state.busy && done(task.learner) == task.iteration);
-  state.done.store(task.iteration + 1, std::memory_order_release);
-  state.busy.store(false, std::memory_order_release);
+  assert(turns(task.learner) == 2 * task.iteration + 1);
+  states_[task.learner].turns.store(2 * task.iteration + 2, std::memory_order_release);
   notify();
 }
 

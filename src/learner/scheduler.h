@@ -43,7 +43,7 @@ class Scheduler {
   void finish(const Task& task);
 
   /// Steps that the learner has finished in this segment. What it wrote in them may be read.
-  int64_t done(int learner) const { return states_[learner].done.load(std::memory_order_acquire); }
+  int64_t done(int learner) const { return turns(learner) / 2; }
   /// Iterations that all learners have finished, and all of one device.
   int64_t completed() const { return completed(0, devices_ * learners_); }
   int64_t completed(int device) const { return completed(device * learners_, learners_); }
@@ -71,15 +71,20 @@ class Scheduler {
   void check();
 
  private:
+  /// Of a learner: how many steps were begun and how many finished, in one number, which is odd
+  /// while one runs. So no worker begins a step that another has run between its two looks, and
+  /// none holds a learner without running it, which others would wait for in vain.
   struct alignas(64) State {
-    std::atomic<int64_t> done{0};
-    std::atomic<bool> busy{false};
+    std::atomic<int64_t> turns{0};
   };
 
+  int64_t turns(int learner) const {
+    return states_[learner].turns.load(std::memory_order_acquire);
+  }
   /// Whether that iteration may run: it was begun before, or this call begins it.
   bool begin(int64_t iteration);
-  /// The free learner that is furthest behind, of those that this worker may run; −1: none.
-  int pick(int worker) const;
+  /// The next step of the free learner that is furthest behind, of those that this worker may run.
+  std::optional<Task> pick(int worker) const;
   int64_t completed(int first_learner, int count) const;
 
   const int devices_, learners_, workers_;  // the latter of a device

@@ -110,5 +110,21 @@ TEST_F(Limits, TooLittleMemoryEndsInASentence) {
   EXPECT_TRUE(trained);
 }
 
+/// Before anything is allocated: the sentence names what is needed and what may be had.
+TEST_F(Limits, LearnersThatDoNotFitAreRefusedByWhatTheyNeed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer takes more address space than any limit";
+#endif
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    const Outcome o = crossbow(
+        "train --model mlp:layers=4,width=4096 --learners 2 --threads-per-learner 1 --epochs 1 "
+        "--deterministic --data " +
+            data_.spec(),
+        [=] { set_limit(resource, rlim_t{600} << 20); });
+    expect_sentence(o, 2, "--learners 2: with a batch of");
+    expect_says(o.err, "and this process may take");
+  }
+}
+
 }  // namespace
 }  // namespace crossbow::testing

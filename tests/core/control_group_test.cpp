@@ -88,5 +88,34 @@ TEST_F(ControlGroup, AContainerOfVersion1MountsItsGroup) {
   EXPECT_EQ(limits().memory_mb, 128);
 }
 
+TEST_F(ControlGroup, AGroupWhoseNameOnlyBeginsLikeTheTopLiesNotInIt) {
+  mount("35 31 0:32 /docker/47 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  groups("4:memory:/docker/4711/worker\n");
+  write("sys/fs/cgroup/memory/11/worker/memory.limit_in_bytes", "4096\n");
+  EXPECT_TRUE(std::isinf(limits().memory_mb));
+}
+
+/// Each hierarchy has its own line, in whatever order.
+TEST_F(ControlGroup, VersionsSideBySideHaveGroupsOfTheirOwn) {
+  mount(kVersion2 + "35 31 0:32 / /sys/fs/v1 rw - cgroup cgroup rw,memory\n" +
+        "36 31 0:33 / /sys/fs/cpuset rw - cgroup cgroup rw,cpuset\n");
+  groups("5:cpu:/processor\n4:memory:/old\n3:cpuset:/set\n0::/new\n");
+  for (const char* wrong : {"cgroup/processor", "cgroup/old", "v1/new", "cpuset/processor"}) {
+    write(std::string("sys/fs/") + wrong + "/memory.max", "4096\n");
+  }
+  EXPECT_TRUE(std::isinf(limits().memory_mb));
+  write("sys/fs/cgroup/new/memory.max", std::to_string(int64_t(64 * kMiB)));
+  EXPECT_EQ(limits().memory_mb, 64);
+  write("sys/fs/v1/old/memory.limit_in_bytes", std::to_string(int64_t(32 * kMiB)));
+  EXPECT_EQ(limits().memory_mb, 32);
+}
+
+TEST_F(ControlGroup, OtherFileSystemsHaveNoLimits) {
+  mount("31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n");
+  groups("0::/\n");
+  write("sys/fs/cgroup/memory.max", "4096\n");
+  EXPECT_TRUE(std::isinf(limits().memory_mb));
+}
+
 }  // namespace
 }  // namespace crossbow

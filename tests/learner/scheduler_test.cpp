@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/rng.h"
@@ -96,6 +98,41 @@ TEST(Scheduler, AWorkerThatFindsNoLearnerFreeIsWokenByTheNextThatIs) {
   for (const auto& [learners, workers] : {std::pair(3, 2), {5, 4}, {9, 8}, {17, 16}}) {
     claim_and_finish(learners, workers, 60, static_cast<uint64_t>(learners));
   }
+}
+
+/// What another worker does between a worker's look at a learner and its claim of it: where the
+/// worker asks whether to stop. Afterwards the worker claims.
+std::optional<Scheduler::Task> claim_after(Scheduler& scheduler,
+                                           const std::function<void()>& meanwhile) {
+  bool asked = false;
+  scheduler.start(2, [&] {
+    if (!std::exchange(asked, true)) meanwhile();
+    return false;
+  });
+  return scheduler.claim(0);
+}
+
+TEST(Scheduler, AStepThatAnotherHasRunMeanwhileIsNotRunAgain) {
+  Scheduler scheduler(1, 3, 2);
+  const auto task = claim_after(scheduler, [&] {
+    for (int step = 0; step < 3; ++step) scheduler.finish(*scheduler.claim(1));
+  });
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->iteration, 1);
+  EXPECT_EQ(scheduler.completed(), 1);
+}
+
+TEST(Scheduler, AStepThatAnotherHasBegunMeanwhileIsLeftToIt) {
+  Scheduler scheduler(1, 3, 2);
+  std::optional<Scheduler::Task> done;
+  const auto task = claim_after(scheduler, [&] {
+    done = scheduler.claim(1);
+    for (int step = 0; step < 2; ++step) EXPECT_TRUE(scheduler.claim(1));
+    scheduler.finish(*done);
+  });
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->learner, done->learner);  // the others' steps are begun
+  EXPECT_EQ(task->iteration, 1);
 }
 
 TEST(Scheduler, AStepThatEndsWakesWhoWaitsForIt) {

@@ -85,11 +85,14 @@ TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
       expect_refused(place, huge);
     }
   }
-  for (const char* place : {"/position/step", "/position/exchanges", "/position/since_exchange",
-                            "/position/logged_rows", "/metrics_bytes", "/samples",
-                            "/position/seconds", "/history/0/seconds"}) {
-    expect_refused(place, -1);
-    expect_refused(place, "text");
+  for (const char* place :
+       {"/position/step", "/position/exchanges", "/position/since_exchange", "/position/changes",
+        "/position/logged_rows", "/metrics_bytes", "/samples"}) {
+    for (const json& wrong : {json(-1), json("text"), json(1.5)}) expect_refused(place, wrong);
+  }
+  for (const char* place : {"/position/seconds", "/position/waiting_seconds",
+                            "/position/wall_seconds", "/history/0/seconds"}) {
+    for (const json& wrong : {json(-1), json("text"), json(1e13)}) expect_refused(place, wrong);
   }
   expect_refused("/position/arrangement/learners", 1000000000);
   expect_refused("/position/arrangement/threads_per_learner", 0);

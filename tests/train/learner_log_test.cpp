@@ -2,21 +2,17 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 
-#include "core/machine.h"
 #include "support/error_text.h"
 #include "support/text.h"
 #include "train/checkpoints.h"
-#include "train/config.h"
-#include "train/recipe.h"
 #include "train/record_json.h"
-#include "train/tiny_run.h"
-#include "train/trainer.h"
+#include "train/scripted_search.h"
 
 namespace crossbow {
 namespace {
@@ -25,11 +21,12 @@ namespace fs = std::filesystem;
 using testing::error_of;
 using testing::expect_same_bits;
 using testing::expect_says;
+using testing::kNone;
+using testing::kTwoAreFaster;
+using testing::kTwoAreSlow;
 using testing::load;
+using testing::ScriptedSearch;
 using testing::text_of;
-using testing::tiny_net;
-using testing::tiny_options;
-using testing::TinyData;
 
 class LearnerLogFile : public ::testing::Test {
  protected:
@@ -107,24 +104,6 @@ TEST_F(LearnerLogFile, NothingElseInItsPlaceKeepsARunWaiting) {
   expect_says(read_error(), "cannot open");
 }
 
-/// Says that so many learners are that fast, once in an epoch of five batches: at its end.
-class Script : public Throughput {
- public:
-  explicit Script(std::map<int64_t, double> rates) : rates_(std::move(rates)) {}
-  void begin_segment() override { told_ = false; }
-  std::optional<double> window(int64_t done, int64_t learners) override {
-    if (done < 5 || told_ || !rates_.contains(learners)) return {};
-    told_ = true;
-    return rates_.at(learners);
-  }
-
- private:
-  const std::map<int64_t, double> rates_;
-  bool told_ = false;
-};
-
-const std::map<int64_t, double> kNone, kTwoAreFaster = {{1, 10}, {2, 20}}, kTwoAreSlow = {{1, 10}};
-
 /// Keeps every checkpoint that the run has had when an epoch ends, and may stop it.
 class Keeper : public Observer {
  public:
@@ -144,52 +123,6 @@ class Keeper : public Observer {
   const std::string folder_;
   const int64_t stop_in_;
   std::atomic<int64_t> epochs_{0}, asked_{0};
-};
-
-/// Of one learner or two, as a script decides.
-class ScriptedSearch : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (physical_cores() == 1) GTEST_SKIP() << "one core leaves nothing to choose";
-  }
-  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
-
-  TrainOptions options(const std::string& run, int64_t epochs) {
-    TrainOptions o = tiny_options(data_, "ref");
-    o.model = kOwnModel;
-    o.sync = "sma";
-    o.deterministic = false;
-    o.retune = true;  // whatever another run found
-    o.out = folder(run);
-    o.epochs = epochs;
-    return with_recipe(o, Recipe{});
-  }
-  void run(const TrainOptions& o, const std::map<int64_t, double>& rates, Observer& observer) {
-    Script script(rates);
-    train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, tiny_net, spec); }, o,
-                script, observer);
-  }
-  void go_on(const std::string& run_name, int64_t epochs, const std::map<int64_t, double>& rates) {
-    TrainOptions o = options(run_name, epochs);
-    o.retune = false;
-    o.resume = o.out;
-    Observer silent;
-    run(o, rates, silent);
-  }
-  /// A copy of the run in which that checkpoint is the newest.
-  std::string crashed(const std::string& run_name, const std::string& checkpoint) {
-    const std::string name = "crashed" + std::to_string(++copies_);
-    fs::copy(folder(run_name), folder(name), fs::copy_options::recursive);
-    fs::copy_file(checkpoint, folder(name) + "/checkpoint", fs::copy_options::overwrite_existing);
-    return name;
-  }
-  std::string lines(const std::string& run_name) {
-    return text_of(folder(run_name) + "/learners.jsonl");
-  }
-
-  TinyData data_;
-  data::TemporaryFolder runs_;
-  int copies_ = 0;
 };
 
 /// Also those that a search would not make now.
@@ -259,6 +192,21 @@ TEST_F(ScriptedSearch, LinesAreWrittenOnceAndNeverAltered) {
   for (std::string line; std::getline(all, line);) EXPECT_TRUE(different.insert(line).second);
   EXPECT_EQ(text_of(folder("run") + "/metrics.jsonl").find("threads_per_learner"),
             std::string::npos);
+}
+
+/// A checkpoint that is saved on the way counts the changes that are made, not those that follow.
+TEST_F(ScriptedSearch, ChangesThatFollowAreMadeAlsoAfterASecondStop) {
+  Keeper keeper(folder("run"), -1);
+  run(options("run", 25), kTwoAreFaster, keeper);
+  const std::string again = crashed("run", keeper.copies.front());
+  TrainOptions o = options(again, 25);
+  o.retune = false;
+  o.resume = o.out;
+  testing::StopAfter at_once(0);
+  run(o, kNone, at_once);
+  go_on(again, 25, kNone);
+  expect_same_bits(load(folder(again)), load(folder("run")));
+  EXPECT_EQ(lines(again), lines("run"));
 }
 
 /// --retune searches behind the changes that the run has made.

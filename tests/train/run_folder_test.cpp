@@ -47,7 +47,8 @@ Tensor unfit(Tensor x) {
 }
 
 TEST_F(RunFolders, FilesThatARunWouldWriteOverAreRefusedAndKept) {
-  for (const char* file : {"checkpoint.best", "config.toml", "metrics.jsonl", "plan.json"}) {
+  for (const char* file : {"checkpoint.best", "checkpoint.best.next", "checkpoint.kept",
+                           "config.toml", "metrics.jsonl", "learners.jsonl", "plan.json"}) {
     fs::create_directory(folder(file));
     const std::string path = std::string(file) + '/' + file;
     std::ofstream(runs_.path() / path) << "by hand";
@@ -58,9 +59,15 @@ TEST_F(RunFolders, FilesThatARunWouldWriteOverAreRefusedAndKept) {
       EXPECT_EQ(text_of(folder(path)), "by hand");
     }
   }
-  fs::create_directory(folder("run"));
-  std::ofstream(folder("run") + "/checkpoint.previous") << "of a run";
-  expect_says(error_of([&] { train(tiny_net, options("run")); }), "holds a run already");
+  for (const char* file : {"checkpoint", "checkpoint.previous"}) {
+    const std::string run = std::string("with-") + file;
+    fs::create_directory(folder(run));
+    std::ofstream(folder(run) + '/' + file) << "of a run";
+    expect_says(error_of([&] { train(tiny_net, options(run)); }), "holds a run already");
+  }
+  fs::create_directory(folder("link"));
+  fs::create_symlink("nowhere", folder("link") + "/plan.json");
+  expect_says(error_of([&] { train(tiny_net, options("link")); }), "holds a plan.json already");
 }
 
 TEST_F(RunFolders, OtherFilesInTheFolderStay) {
@@ -168,6 +175,29 @@ TEST_F(RunFolders, ALineThatCannotBeWrittenWholeIsTakenBack) {
   EXPECT_EQ(text_of(folder("metrics.jsonl")),
             "{\"step\":1,\"samples\":16,\"loss\":0.5,\"lr\":0.1}\n"
             "{\"step\":2,\"samples\":32,\"loss\":0.5,\"lr\":0.1}\n");
+}
+
+/// Those that the checkpoint has made are not made again, and those before its place never.
+TEST_F(RunFolders, ChangesOfLearnersAfterAPlaceAreBehindThoseThatItsCheckpointHasMade) {
+  fs::create_directory(folder("run"));
+  RunFolder run = RunFolder::go_on(folder("run"));
+  const LearnerChange first{1, 2, {2, 1}, false}, second{1, 2, {4, 1}, false},
+      third{3, 0, {4, 1}, true};
+  for (const LearnerChange& change : {first, second, third}) run.learners().append(change);
+  const auto after = [&](int64_t epoch, int64_t batch, int64_t made) {
+    Position place;
+    place.epoch = epoch;
+    place.batch = batch;
+    place.changes = made;
+    return run.changes_after(place);
+  };
+  EXPECT_EQ(after(0, 0, 0), (std::vector{first, second, third}));
+  EXPECT_EQ(after(1, 2, 0), (std::vector{first, second, third}));
+  EXPECT_EQ(after(1, 2, 1), (std::vector{second, third}));
+  EXPECT_EQ(after(1, 2, 2), (std::vector{third}));
+  EXPECT_EQ(after(2, 0, 0), (std::vector{third}));
+  EXPECT_TRUE(after(3, 0, 3).empty());
+  EXPECT_TRUE(after(0, 0, 4).empty());  // lines are lost
 }
 
 /// As after a power cut on a file system that lost what the checkpoint counts.

@@ -7,17 +7,10 @@
 
 namespace crossbow {
 
-/// ThreadSanitizer cannot see how libgomp joins a team, so under it a team is its first thread.
-#ifdef __SANITIZE_THREAD__
-inline constexpr bool kTeams = false;
-#else
-inline constexpr bool kTeams = true;
-#endif
-
 /// Runs f(0) … f(n − 1), in contiguous shares.
 template <typename F>
 void parallel_for(int threads, int64_t n, const F& f) {
-  if (!kTeams || threads == 1 || n == 1) {
+  if (threads == 1 || n == 1) {
     for (int64_t i = 0; i < n; ++i) f(i);
     return;
   }
