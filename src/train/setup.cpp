@@ -77,6 +77,13 @@ static DType precision_of(const TrainOptions& options) {
   return options.precision == "bf16" ? DType::bf16 : DType::f32;
 }
 
+Loss loss_of(const TrainOptions& options) {
+  if (options.loss == "sigmoid") return BCEWithLogitsLoss{};
+  if (options.loss == "mse") return MSELoss{};
+  return CrossEntropyLoss{.label_smoothing =
+                              static_cast<float>(options.label_smoothing.value_or(0))};
+}
+
 std::optional<std::string> precision_note(const TrainOptions& options) {
   const DType asked = precision_of(options);
   if (computed_precision(device_list(options.device).kind, asked) == asked) return {};

@@ -9,6 +9,7 @@
 #include "data/pipeline.h"
 #include "learner/arrangement.h"
 #include "learner/engine.h"
+#include "models/loss.h"
 #include "plan/program.h"
 #include "sync/sync.h"
 #include "train/options.h"
@@ -40,6 +41,9 @@ ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangeme
 
 CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
                                AlgorithmChooser* chooser);
+
+/// The loss that the options name.
+Loss loss_of(const TrainOptions& options);
 
 /// What a user who asked for a precision should know of it: a sentence, or nothing.
 std::optional<std::string> precision_note(const TrainOptions& options);

@@ -307,7 +307,13 @@ class Builder {
 
   Tensor loss() {
     Graph& graph = net_.graph;
-    const auto targets = [&] { return input(graph, shape(), 1, DType::f32, "targets"); };
+    const auto targets = [&] {
+      if (shape().rank() == 2 && one_in(2)) {
+        net_.text += "  of labels\n";
+        return input(graph, {shape()[0]}, 1, DType::i32, "labels");
+      }
+      return input(graph, shape(), 1, DType::f32, "targets");
+    };
     switch (rng_.below(3)) {
       case 0:
         net_.text += "  mean_squared_error\n";
