@@ -58,30 +58,42 @@ def add(name, op, inputs, outputs=("y",), **attributes):
     return results[0]
 
 
+def both(value):
+    """One number for both axes, or one for each."""
+    return list(value) if isinstance(value, (list, tuple)) else [value] * 2
+
+
+def sides(padding):
+    """One number for all sides, or top, left, bottom, right."""
+    return list(padding) if isinstance(padding, (list, tuple)) else [padding] * 4
+
+
 def conv(name, x, weights, bias=False, stride=1, padding=0, dilation=1, groups=1):
     inputs = {"x": numbers(*x), "weights": numbers(*weights)}
     if bias:
         inputs["bias"] = numbers(weights[0])
-    add(name, "Conv", inputs, strides=[stride] * 2, pads=[padding] * 4, dilations=[dilation] * 2,
+    add(name, "Conv", inputs, strides=both(stride), pads=sides(padding), dilations=both(dilation),
         group=groups)
 
 
-def pool_by_loops(op, x, kernel, stride, padding, ceil_mode, count_include_pad):
-    """The specification: windows over the padded image, none starting in the right padding."""
-    def windows(size, k):
-        travel = size + 2 * padding - k
-        count = (travel + (stride - 1 if ceil_mode else 0)) // stride + 1
-        if (count - 1) * stride >= size + padding:
+def pool_by_loops(op, x, kernel, stride, padding, dilation, ceil_mode, count_include_pad):
+    """The specification: windows over the padded image, none starting in the padding behind it."""
+    def windows(axis):
+        size, k, step, d = x.shape[2 + axis], kernel[axis], both(stride)[axis], both(dilation)[axis]
+        before, after = sides(padding)[axis::2]
+        travel = before + size + after - d * (k - 1) - 1
+        count = (travel + (step - 1 if ceil_mode else 0)) // step + 1
+        if (count - 1) * step >= size + before:
             count -= 1
-        starts = [i * stride - padding for i in range(count)]
-        inner = [slice(max(s, 0), min(s + k, size)) for s in starts]
-        padded = [min(s + k, size + padding) - s for s in starts]
+        taps = [[i * step - before + d * t for t in range(k)] for i in range(count)]
+        inner = [[t for t in window if 0 <= t < size] for window in taps]
+        padded = [sum(t < size + after for t in window) for window in taps]
         return list(zip(inner, padded))
 
-    rows, columns = windows(x.shape[2], kernel[0]), windows(x.shape[3], kernel[1])
+    rows, columns = windows(0), windows(1)
     y = np.zeros(x.shape[:2] + (len(rows), len(columns)))
     for (i, (h, hp)), (j, (w, wp)) in itertools.product(enumerate(rows), enumerate(columns)):
-        window = x[:, :, h, w]
+        window = x[:, :, h][:, :, :, w]
         if op == "MaxPool":
             y[:, :, i, j] = window.max(axis=(2, 3))
         else:
@@ -90,19 +102,20 @@ def pool_by_loops(op, x, kernel, stride, padding, ceil_mode, count_include_pad):
     return y
 
 
-def pool(name, x, kernel, stride, padding=0):
+def pool(name, x, kernel, stride, padding=0, dilation=1):
     values = numbers(*x)
     for op, ceil_mode, count in [("MaxPool", 0, 0), ("MaxPool", 1, 0), ("AveragePool", 0, 0),
                                  ("AveragePool", 0, 1), ("AveragePool", 1, 0), ("AveragePool", 1, 1)]:
         if count and not padding and not ceil_mode:
             continue
-        if ceil_mode and stride == 1:  # the same as floor, but 1.23.2 adds max pool's padding twice
+        if ceil_mode and both(stride) == [1, 1]:  # the same as floor, but 1.23.2 adds max pool's padding twice
             continue
         attributes = {"count_include_pad": count} if op == "AveragePool" else {}
         full_name = f"{name}{', ceil' if ceil_mode else ''}{', padding counts' if count else ''}"
-        result = add(full_name, op, {"x": values}, kernel_shape=kernel, strides=[stride] * 2,
-                     pads=[padding] * 4, ceil_mode=ceil_mode, **attributes)
-        expected = pool_by_loops(op, values, kernel, stride, padding, ceil_mode, count)
+        result = add(full_name, op, {"x": values}, kernel_shape=kernel, strides=both(stride),
+                     pads=sides(padding), dilations=both(dilation), ceil_mode=ceil_mode,
+                     **attributes)
+        expected = pool_by_loops(op, values, kernel, stride, padding, dilation, ceil_mode, count)
         if result.shape != expected.shape or not np.allclose(result, expected, atol=1e-12):
             raise SystemExit(f"onnx {onnx.__version__} is wrong for {op} '{full_name}'")
 
@@ -154,6 +167,20 @@ cross_entropy("large logits", 3, 10, 300)
 
 for approximate in ("none", "tanh"):
     add(approximate, "Gelu", {"x": numbers(3, 7, low=-6, high=6)}, approximate=approximate)
+
+conv("1x7 kernel, padded, bias", (1, 2, 4, 9), (3, 2, 1, 7), bias=True, padding=(0, 3, 0, 3))
+conv("strides 2 and 1, padded by side", (2, 2, 8, 5), (3, 2, 3, 2), stride=(2, 1),
+     padding=(0, 0, 1, 1))
+conv("dilations 1 and 2, padded by side", (1, 2, 5, 8), (2, 2, 2, 3), padding=(1, 0, 0, 3),
+     dilation=(1, 2))
+conv("depthwise, 1x3 kernel", (1, 4, 3, 6), (4, 1, 1, 3), stride=(1, 2), padding=(0, 1, 0, 1),
+     groups=4)
+
+pool("1x3, padded", (1, 2, 4, 6), [1, 3], (1, 2), padding=(0, 1, 0, 1))
+pool("strides 3 and 2, padded by side", (1, 2, 8, 7), [3, 2], (3, 2), padding=(0, 1, 2, 0))
+pool("dilation 2", (1, 2, 7, 6), [3, 2], 2, dilation=2)
+pool("dilations 1 and 3, padded by side", (1, 2, 5, 9), [2, 3], 2, padding=(1, 2, 0, 1),
+     dilation=(1, 3))
 
 lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
 OUTPUT.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@
 #include "data/dataset.h"     // IWYU pragma: export
 #include "graph/graph.h"      // IWYU pragma: export
 #include "models/layers.h"    // IWYU pragma: export
+#include "models/loss.h"      // IWYU pragma: export
 #include "models/model.h"     // IWYU pragma: export
 #include "ops/activation.h"   // IWYU pragma: export
 #include "ops/dropout.h"      // IWYU pragma: export

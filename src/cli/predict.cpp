@@ -10,6 +10,7 @@
 #include "cli/inference.h"
 #include "core/error.h"
 #include "data/image.h"
+#include "train/setup.h"
 
 namespace crossbow::cli {
 namespace {
@@ -108,18 +109,32 @@ std::vector<Picture> list(const std::vector<std::string>& paths) {
   return pictures;
 }
 
-/// The likeliest classes, by the softmax of the logits.
-std::vector<std::pair<int64_t, double>> likeliest(std::span<const double> logits, int64_t top) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const double x : logits) sum += std::exp(x - most);
-  std::vector<std::pair<int64_t, double>> classes;
-  for (const double x : logits) {
-    classes.emplace_back(static_cast<int64_t>(classes.size()), std::exp(x - most) / sum);
+/// Of the net's outputs, as the loss trained them: by cross-entropy the softmax is a probability,
+/// of each class alone the sigmoid, and by mean squared error the output itself, but for its error.
+struct Probability {
+  std::span<const double> outputs;
+
+  double operator()(double x, const CrossEntropyLoss&) const {
+    const double most = *std::max_element(outputs.begin(), outputs.end());
+    double sum = 0;
+    for (const double other : outputs) sum += std::exp(other - most);
+    return std::exp(x - most) / sum;
   }
+  double operator()(double x, const BCEWithLogitsLoss&) const { return 1 / (1 + std::exp(-x)); }
+  double operator()(double x, const MSELoss&) const { return std::clamp(x, 0.0, 1.0); }
+};
+
+/// The classes with the largest outputs, and their probabilities.
+std::vector<std::pair<int64_t, double>> likeliest(std::span<const double> outputs, int64_t top,
+                                                  const Loss& loss) {
+  std::vector<std::pair<int64_t, double>> classes;
+  for (const double x : outputs) classes.emplace_back(static_cast<int64_t>(classes.size()), x);
   std::stable_sort(classes.begin(), classes.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   if (static_cast<int64_t>(classes.size()) > top) classes.resize(static_cast<size_t>(top));
+  for (auto& [c, x] : classes) {
+    x = std::visit([&, x = x](const auto& l) { return Probability{outputs}(x, l); }, loss);
+  }
   return classes;
 }
 
@@ -134,11 +149,12 @@ void predict(const TrainedModel& model, const data::Info& info, int64_t top,
     places.push_back(i);
   }
   if (readable.empty()) return;
+  const Loss loss = loss_of(model.options());
   const data::Dataset dataset{info, nullptr, std::make_shared<Pictures>(readable, info.image)};
   model.run(dataset, [&](int64_t first, std::span<const double> logits) {
     const auto classes = static_cast<size_t>(info.classes);
     for (; !logits.empty(); logits = logits.subspan(classes)) {
-      readable[static_cast<size_t>(first++)].classes = likeliest(logits.first(classes), top);
+      readable[static_cast<size_t>(first++)].classes = likeliest(logits.first(classes), top, loss);
     }
   });
   for (size_t i = 0; i < places.size(); ++i) pictures[places[i]] = std::move(readable[i]);

@@ -77,11 +77,18 @@ std::string schedule_text(const TrainOptions& o) {
   return text;
 }
 
+/// What is not plain cross-entropy.
+std::string loss_text(const TrainOptions& o) {
+  if (o.loss != "cross-entropy") return "; loss " + o.loss;
+  const double smoothing = o.label_smoothing.value_or(0);
+  return smoothing > 0 ? fmt::format("; label smoothing {}", smoothing) : "";
+}
+
 /// What the options, the algorithm's needs and the recipe have come to.
 std::string solver_text(const TrainOptions& o) {
-  return fmt::format("{} at rate {}, {}; momentum {}{}, weight decay {}", o.optimizer, *o.lr,
+  return fmt::format("{} at rate {}, {}; momentum {}{}, weight decay {}{}", o.optimizer, *o.lr,
                      schedule_text(o), *o.momentum, *o.nesterov ? " (Nesterov)" : "",
-                     *o.weight_decay);
+                     *o.weight_decay, loss_text(o));
 }
 
 }  // namespace

@@ -19,10 +19,10 @@ Tensor add_bias(Tensor y, const Initialiser& init, const std::string& layer) {
   return scale_bias(y, {}, bias, layer + ".add_bias");
 }
 
-PoolAttributes square_window(int64_t kernel, int64_t stride, int64_t padding) {
+PoolAttributes window(const Size2& kernel, const Size2& stride, const Padding& padding) {
   PoolAttributes a;
-  a.kernel_h = a.kernel_w = kernel;
-  a.stride = stride == 0 ? kernel : stride;
+  a.kernel = kernel;
+  a.stride = stride == Size2(0) ? kernel : stride;
   a.padding = padding;
   return a;
 }
@@ -33,7 +33,7 @@ Tensor conv2d(Tensor x, const Conv2d& layer, std::string name) {
   name = layer_name(*x.graph, name, "conv2d");
   // Whatever does not fit here, the op's own rule reports.
   const int64_t channels = x.shape()[1] / std::max<int64_t>(layer.groups, 1);
-  const Shape shape{layer.filters, channels, layer.kernel, layer.kernel};
+  const Shape shape{layer.filters, channels, layer.kernel.height, layer.kernel.width};
   const Tensor weight = parameter(*x.graph, shape, layer.weight_init, name + ".weight");
   Conv2dAttributes a;
   a.stride = layer.stride;
@@ -66,12 +66,12 @@ Tensor batch_norm(Tensor x, const BatchNorm& layer, std::string name) {
   return batch_norm(x, scale, shift, mean, variance, a, name);
 }
 
-Tensor max_pool(Tensor x, int64_t kernel, int64_t stride, int64_t padding) {
-  return max_pool(x, square_window(kernel, stride, padding));
+Tensor max_pool(Tensor x, Size2 kernel, Size2 stride, Padding padding) {
+  return max_pool(x, window(kernel, stride, padding));
 }
 
-Tensor avg_pool(Tensor x, int64_t kernel, int64_t stride, int64_t padding) {
-  return avg_pool(x, square_window(kernel, stride, padding));
+Tensor avg_pool(Tensor x, Size2 kernel, Size2 stride, Padding padding) {
+  return avg_pool(x, window(kernel, stride, padding));
 }
 
 }  // namespace crossbow

@@ -11,8 +11,10 @@ namespace crossbow {
 
 struct Conv2d {
   int64_t filters;
-  int64_t kernel = 3;
-  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  Size2 kernel = 3, stride = 1;
+  Padding padding = 0;
+  Size2 dilation = 1;
+  int64_t groups = 1;
   bool bias = true;
   Initialiser weight_init = Initialiser::xavier();
   Initialiser bias_init = Initialiser::constant(0);
@@ -34,8 +36,8 @@ struct BatchNorm {
 };
 Tensor batch_norm(Tensor x, const BatchNorm& layer = {}, std::string name = {});
 
-/// kernel × kernel windows; stride 0 means equal to the kernel.
-Tensor max_pool(Tensor x, int64_t kernel, int64_t stride = 0, int64_t padding = 0);
-Tensor avg_pool(Tensor x, int64_t kernel, int64_t stride = 0, int64_t padding = 0);
+/// A stride of 0 means that of the kernel.
+Tensor max_pool(Tensor x, Size2 kernel, Size2 stride = 0, Padding padding = 0);
+Tensor avg_pool(Tensor x, Size2 kernel, Size2 stride = 0, Padding padding = 0);
 
 }  // namespace crossbow

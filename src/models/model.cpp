@@ -92,13 +92,16 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
   const Tensor logits = function(images);
   const Shape wanted{spec.batch, spec.classes};
-  if (logits.shape() != wanted) {
+  const bool one_logit = std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
+                         spec.classes == 2 && logits.shape() == Shape{spec.batch, 1};
+  if (logits.shape() != wanted && !one_logit) {
     fail("the model '{}' ends in shape {}, but a batch of {} in {} classes needs {}", name,
          logits.shape().str(), spec.batch, spec.classes, wanted.str());
   }
   graph.set_output("logits", logits.value);
-  graph.set_output("loss", softmax_cross_entropy(logits, labels).value);
-  graph.set_output("accuracy", accuracy(logits, labels).value);
+  graph.set_output("loss", append_loss(spec.loss, logits, labels).value);
+  const Tensor right = one_logit ? binary_accuracy(logits, labels) : accuracy(logits, labels);
+  graph.set_output("accuracy", right.value);
   return graph;
 }
 

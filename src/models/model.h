@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "models/loss.h"
 
 namespace crossbow {
 
@@ -18,6 +19,7 @@ struct ModelSpec {
   int64_t batch = 16;
   /// "resnet-32" needs none; "mlp:layers=8,width=512,activation=sigmoid" sets options.
   std::map<std::string, std::string> options;
+  Loss loss = CrossEntropyLoss{};
 };
 
 /// Defaults of `train` for a model; from the published recipes, milestones in epochs.
@@ -57,8 +59,9 @@ std::vector<const Model*> all_models();
 using ModelFunction = std::function<Tensor(Tensor images)>;
 
 /// The forward graph of classification: inputs "images" (slot 0) and "labels" (slot 1), outputs
-/// "logits", "loss" (softmax cross-entropy) and "accuracy". Throws Error if the logits have another
-/// shape than the spec's batch and classes ask for.
+/// "logits", "loss" (the spec's) and "accuracy". Throws Error if the logits have another shape than
+/// the spec's batch and classes ask for: [N, classes], or [N, 1] of two classes with
+/// BCEWithLogitsLoss.
 Graph classifier(const std::string& name, const ModelFunction& logits, const ModelSpec& spec);
 /// The same for a registered model; `name` as for find_model.
 Graph build_model(std::string_view name, const ModelSpec& spec);

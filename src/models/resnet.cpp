@@ -39,8 +39,7 @@ Tensor basic_block(Tensor x, int64_t filters, int64_t stride) {
 Tensor last_pool(Tensor x) {
   const auto window = [](int64_t side) -> int64_t { return side == 8 ? 7 : side; };
   PoolAttributes a;
-  a.kernel_h = window(x.shape()[2]);
-  a.kernel_w = window(x.shape()[3]);
+  a.kernel = {window(x.shape()[2]), window(x.shape()[3])};
   a.stride = 1;
   return avg_pool(x, a);
 }

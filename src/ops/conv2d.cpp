@@ -7,24 +7,20 @@
 namespace crossbow {
 namespace {
 
-int64_t output_size(int64_t size, int64_t kernel, const Conv2dAttributes& a) {
-  const int64_t span = size + 2 * a.padding - a.dilation * (kernel - 1) - 1;
-  return span < 0 ? 0 : span / a.stride + 1;
-}
-
-void expect_options(const Conv2dAttributes& a) {
-  if (a.stride < 1 || a.padding < 0 || a.dilation < 1 || a.groups < 1) {
+void expect_options(const Conv2dAttributes& a, const WindowAxes& axes) {
+  if (!axes[0].is_valid() || !axes[1].is_valid() || a.groups < 1) {
     fail("stride {}, dilation {} and groups {} must be at least 1 and padding {} at least 0",
-         a.stride, a.dilation, a.groups, a.padding);
+         a.stride.str(), a.dilation.str(), a.groups, a.padding.str());
   }
 }
 
 std::vector<TensorType> infer(const Node& node, std::span<const TensorType> in) {
   const auto& a = node.attrs<Conv2dAttributes>();
-  expect_options(a);
   expect_rank(in[0], 4, "x", "[N, C, H, W]");
   expect_rank(in[1], 4, "conv2d weights", "[outputs, C / groups, KH, KW]");
   const Shape &x = in[0].shape, &w = in[1].shape;
+  const WindowAxes axes = a.axes(w);
+  expect_options(a, axes);
   if (x[1] != w[1] * a.groups) {
     fail("conv2d weights {} in {} group{} need {} input channels, but x {} has {}", w.str(),
          a.groups, a.groups == 1 ? "" : "s", w[1] * a.groups, x.str(), x[1]);
@@ -36,10 +32,10 @@ std::vector<TensorType> infer(const Node& node, std::span<const TensorType> in) 
   if (node.has_input(2)) {
     expect_vector(in[2], w[0], "bias", fmt::format("output of the weights {}", w.str()));
   }
-  const Shape y{x[0], w[0], output_size(x[2], w[2], a), output_size(x[3], w[3], a)};
+  const Shape y{x[0], w[0], axes[0].positions(x[2]), axes[1].positions(x[3])};
   if (y[2] < 1 || y[3] < 1) {
     fail("conv2d weights {} with dilation {} are larger than x {} with padding {}", w.str(),
-         a.dilation, x.str(), a.padding);
+         a.dilation.str(), x.str(), a.padding.str());
   }
   return {{y}};
 }
@@ -106,7 +102,10 @@ struct Sample {
   const char* name;
   Shape x, weights;
   bool bias;
-  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  Size2 stride = 1;
+  Padding padding = 0;
+  Size2 dilation = 1;
+  int64_t groups = 1;
   bool small = true;
 };
 
@@ -153,11 +152,33 @@ std::vector<Case> cases() {
       {"one channel to 16", {2, 1, 3, 3}, {16, 1, 1, 1}, kBias},
       {"depthwise on a 1x1 map", {2, 3, 1, 1}, {3, 1, 3, 3}, kBias, 1, 1, 1, 3},
       {"depthwise 1x1, 16 channels", {1, 16, 1, 3}, {16, 1, 1, 1}, kPlain, 1, 0, 1, 16},
+      {"1x7 kernel, padded", {2, 3, 4, 9}, {5, 3, 1, 7}, kBias, 1, {0, 3}},
+      {"7x1 kernel, padded, 16 channels", {1, 16, 8, 2}, {3, 16, 7, 1}, kBias, 1, {3, 0}},
+      {"3x5 kernel, strides 1 and 2", {2, 4, 5, 9}, {3, 4, 3, 5}, kPlain, {1, 2}, {1, 2}},
+      {"strides 3 and 1, 16 channels", {1, 16, 8, 4}, {2, 16, 3, 3}, kBias, {3, 1}, 1},
+      {"strides 1 and 3, width 2", {1, 16, 5, 2}, {2, 16, 3, 3}, kBias, {1, 3}, 1},
+      {"strides 3 and 1, height 2", {1, 16, 2, 5}, {2, 16, 3, 3}, kBias, {3, 1}, 1},
+      {"dilations 1 and 2", {1, 4, 6, 9}, {4, 4, 3, 3}, kBias, 1, {1, 2}, {1, 2}},
+      {"dilations 3 and 1, 16 channels", {1, 16, 8, 4}, {2, 16, 3, 3}, kPlain, 1, {3, 1}, {3, 1}},
+      {"dilation and stride differ", {2, 3, 9, 8}, {4, 3, 2, 3}, kBias, {2, 1}, 1, {1, 2}},
+      {"3x3 padded on two sides only", {2, 4, 6, 8}, {3, 4, 3, 3}, kBias, 2, {0, 0, 1, 1}},
+      {"3x3 padded by side, 16 channels", {1, 16, 5, 6}, {2, 16, 3, 3}, kBias, 1, {1, 0, 2, 1}},
+      {"2x2 padded to the same size", {1, 16, 5, 4}, {3, 16, 2, 2}, kPlain, 1, {0, 0, 1, 1}},
+      {"1x1 map, 1x3 kernel", {2, 3, 1, 1}, {4, 3, 1, 3}, kBias, 1, {0, 1}},
+      {"1x1 map, 3x1 kernel, dilated", {1, 16, 1, 1}, {2, 16, 3, 1}, kBias, 2, {2, 0}, 2},
+      {"1x6 map, 1x3 kernel of one channel", {2, 1, 1, 6}, {16, 1, 1, 3}, kBias, {1, 2}, {0, 1}},
+      {"groups 2, 3x1 kernel", {2, 6, 6, 5}, {8, 3, 3, 1}, kBias, {2, 1}, {1, 0}, 1, 2},
+      {"depthwise, 1x5 kernel", {1, 16, 3, 7}, {16, 1, 1, 5}, kBias, {1, 2}, {0, 2}, 1, 16},
+      {"depthwise, dilated", {1, 6, 5, 7}, {6, 1, 3, 3}, kPlain, 1, {0, 1, 2, 3}, {1, 2}, 6},
       {"3x3, 32 to 48 channels", {4, 32, 8, 8}, {48, 32, 3, 3}, kBias, 1, 1, 1, 1, kLarge},
       {"3x3, 64 channels", {4, 64, 16, 16}, {64, 64, 3, 3}, kPlain, 1, 1, 1, 1, kLarge},
       {"3x3 stride 2, 16 to 32", {4, 16, 32, 32}, {32, 16, 3, 3}, kPlain, 2, 1, 1, 1, kLarge},
       {"1x1 stride 2, 32 to 64", {4, 32, 16, 16}, {64, 32, 1, 1}, kPlain, 2, 0, 1, 1, kLarge},
       {"5x5, 32 to 64 channels", {4, 32, 12, 12}, {64, 32, 5, 5}, kBias, 1, 0, 1, 1, kLarge},
+      {"3x3, padded by side", {1, 64, 5, 6}, {64, 64, 3, 3}, kBias, 1, {1, 0, 0, 1}, 1, 1, kLarge},
+      {"3x3, padded by axis", {1, 64, 5, 6}, {64, 64, 3, 3}, kBias, 1, {0, 1}, 1, 1, kLarge},
+      {"1x7, 32 to 64 channels", {1, 32, 5, 14}, {64, 32, 1, 7}, kBias, 1, {0, 3}, 1, 1, kLarge},
+      {"3x3, strides 2x1", {1, 32, 9, 14}, {48, 32, 3, 3}, kPlain, {2, 1}, 1, {1, 2}, 1, kLarge},
   };
   std::vector<Case> result;
   for (const Sample& s : samples) result.push_back(make_case(s));

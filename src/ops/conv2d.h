@@ -2,15 +2,23 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "ops/window.h"
 
 namespace crossbow {
 
 struct Conv2dAttributes : Attributes {
-  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  Size2 stride = 1;
+  Padding padding = 0;  // zeros
+  Size2 dilation = 1;
+  int64_t groups = 1;
+
+  WindowAxes axes(const Shape& weights) const {
+    return window_axes({weights[2], weights[3]}, stride, dilation, padding);
+  }
 };
 
 /// x [N, C, H, W], weights [O, C/groups, KH, KW], optional bias [O] -> [N, O, OH, OW] with
-/// OH = floor((H + 2·padding − dilation·(KH−1) − 1) / stride) + 1.
+/// OH = floor((top + H + bottom − dilation·(KH−1) − 1) / stride) + 1, and OW alike.
 Tensor conv2d(Tensor x, Tensor weights, Tensor bias, const Conv2dAttributes& attributes,
               std::string name = {});
 

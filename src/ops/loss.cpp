@@ -15,14 +15,21 @@ std::vector<TensorType> infer_cross_entropy(const Node& node, std::span<const Te
   return {{Shape{}}, in[0]};
 }
 
+/// `targets` may be labels, if x has rows to choose a column of.
+void expect_targets(const TensorType& targets, const TensorType& x, std::string_view x_name) {
+  if (targets.dtype == DType::f32) return expect_same_shape(x, targets, x_name, "targets");
+  expect_rank(x, 2, x_name, "[N, classes] where the targets are labels");
+  expect_labels(targets, x);
+}
+
 std::vector<TensorType> infer_sigmoid(const Node&, std::span<const TensorType> in) {
   expect_rank(in[0], 2, "logits", "[N, classes]");
-  expect_same_shape(in[0], in[1], "logits", "targets");
+  expect_targets(in[1], in[0], "logits");
   return {{Shape{}}};
 }
 
 std::vector<TensorType> infer_squared_error(const Node&, std::span<const TensorType> in) {
-  expect_same_shape(in[0], in[1], "x", "target");
+  expect_targets(in[1], in[0], "x");
   return {{Shape{}}};
 }
 
@@ -31,6 +38,13 @@ std::vector<TensorType> infer_accuracy(const Node& node, std::span<const TensorT
   expect_labels(in[1], in[0]);
   const int64_t k = node.attrs<AccuracyAttributes>().top_k, classes = in[0].shape[1];
   if (k < 1 || k > classes) fail("top-{} accuracy needs k in 1 to {}, the classes", k, classes);
+  return {{Shape{}}};
+}
+
+std::vector<TensorType> infer_binary_accuracy(const Node&, std::span<const TensorType> in) {
+  expect_rank(in[0], 2, "logits", "[N, 1]");
+  if (in[0].shape[1] != 1) fail("logits must be [N, 1], not {}", in[0].shape.str());
+  expect_labels(in[1], in[0]);
   return {{Shape{}}};
 }
 
@@ -43,6 +57,7 @@ std::vector<Case> cross_entropy_cases();
 std::vector<Case> sigmoid_cases();
 std::vector<Case> squared_error_cases();
 std::vector<Case> accuracy_cases();
+std::vector<Case> binary_accuracy_cases();
 void cross_entropy_gradient(GradientContext& c);
 void sigmoid_gradient(GradientContext& c);
 void squared_error_gradient(GradientContext& c);
@@ -65,6 +80,8 @@ const Op& kSquaredError = register_op({.name = "mean_squared_error",
 const Op& kSquaredErrorGrad = register_op({.name = "mean_squared_error_grad", .infer = infer_grad});
 const Op& kAccuracy =
     register_op({.name = "accuracy", .infer = infer_accuracy, .cases = accuracy_cases});
+const Op& kBinaryAccuracy = register_op(
+    {.name = "binary_accuracy", .infer = infer_binary_accuracy, .cases = binary_accuracy_cases});
 
 /// `values` is what the op reads beside the loss's gradient and the targets.
 void set_gradient(GradientContext& c, const Op& op, Tensor values) {
@@ -112,17 +129,23 @@ std::vector<Case> cross_entropy_cases() {
 }
 
 std::vector<Case> sigmoid_cases() {
-  const auto of = [](Shape shape, float range) {
+  const auto of = [](Shape shape, float range, bool labels = false) {
     return [=](CaseBuilder& b) {
       const Tensor logits = b.input(shape, -range, range);
-      return sigmoid_cross_entropy(logits, b.targets(shape));
+      return sigmoid_cross_entropy(logits,
+                                   labels ? b.labels(shape[0], shape[1]) : b.targets(shape));
     };
   };
+  constexpr bool kLabels = true;
   return {{"10 labels", of({4, 10}, 2)},
           {"1 label", of({5, 1}, 2)},
           {"1 label, batch 1", of({1, 1}, 2)},
           {"large logits", of({3, 17}, 90)},
-          {"1000 labels", of({16, 1000}, 4), /*small=*/false}};
+          {"10 classes", of({4, 10}, 2, kLabels)},
+          {"one logit for two classes", of({7, 1}, 2, kLabels)},
+          {"17 classes, batch 1, large logits", of({1, 17}, 90, kLabels)},
+          {"1000 labels", of({16, 1000}, 4), /*small=*/false},
+          {"1000 classes", of({16, 1000}, 4, kLabels), /*small=*/false}};
 }
 
 std::vector<Case> squared_error_cases() {
@@ -132,11 +155,20 @@ std::vector<Case> squared_error_cases() {
       return mean_squared_error(x, b.targets(shape));
     };
   };
+  const auto of_classes = [](Shape shape) {
+    return [=](CaseBuilder& b) {
+      const Tensor x = b.input(shape);
+      return mean_squared_error(x, b.labels(shape[0], shape[1]));
+    };
+  };
   return {{"rows", of({4, 7})},
           {"images", of({2, 3, 4, 5})},
           {"images of 16 channels", of({2, 16, 3, 3})},
           {"1x1 images", of({2, 17, 1, 1})},
           {"one value", of({1, 1})},
+          {"10 classes", of_classes({4, 10})},
+          {"one column for two classes", of_classes({7, 1})},
+          {"1000 classes", of_classes({16, 1000}), /*small=*/false},
           {"many rows", of({16, 1000}), /*small=*/false}};
 }
 
@@ -154,6 +186,16 @@ std::vector<Case> accuracy_cases() {
           {"all", of({4, 6}, 6)}};
 }
 
+std::vector<Case> binary_accuracy_cases() {
+  const auto of = [](int64_t rows) {
+    return [=](CaseBuilder& b) {
+      const Tensor logits = b.input({rows, 1});
+      return binary_accuracy(logits, b.labels(rows, 2));
+    };
+  };
+  return {{"17 rows", of(17)}, {"batch 1", of(1)}};
+}
+
 }  // namespace
 
 Tensor softmax_cross_entropy(Tensor logits, Tensor labels, float label_smoothing) {
@@ -166,14 +208,18 @@ Tensor sigmoid_cross_entropy(Tensor logits, Tensor targets) {
   return logits.graph->append(kSigmoid, {logits.value, targets.value});
 }
 
-Tensor mean_squared_error(Tensor x, Tensor target) {
-  return x.graph->append(kSquaredError, {x.value, target.value});
+Tensor mean_squared_error(Tensor x, Tensor targets) {
+  return x.graph->append(kSquaredError, {x.value, targets.value});
 }
 
 Tensor accuracy(Tensor logits, Tensor labels, int64_t top_k) {
   auto a = std::make_shared<AccuracyAttributes>();
   a->top_k = top_k;
   return logits.graph->append(kAccuracy, {logits.value, labels.value}, a);
+}
+
+Tensor binary_accuracy(Tensor logits, Tensor labels) {
+  return logits.graph->append(kBinaryAccuracy, {logits.value, labels.value});
 }
 
 }  // namespace crossbow

@@ -12,11 +12,19 @@ struct CrossEntropyAttributes : Attributes {
 /// logits [N, C], labels i32 [N] -> mean over rows of −Σ target·log softmax(logits). The second
 /// output is softmax(logits).
 Tensor softmax_cross_entropy(Tensor logits, Tensor labels, float label_smoothing = 0);
-/// Multi-label: logits and targets [N, C] -> mean over all elements of the binary cross-entropy of
-/// sigmoid(logits), in the form that does not overflow: max(x,0) − x·t + log(1 + exp(−|x|)).
+
+// The targets of the next two losses are f32 of x's shape, or class labels i32 [N] of an x [N, C]:
+// then a row's target is 1 in the column of its label and 0 elsewhere. A single column (C = 1)
+// stands for class 1 of two: its target is 1 where the label is 1.
+constexpr int64_t class_of_column(int64_t column, int64_t columns) {
+  return columns == 1 ? 1 : column;
+}
+
+/// Logits x [N, C] -> mean over all elements of the binary cross-entropy of sigmoid(x), in the form
+/// that does not overflow: max(x,0) − x·t + log(1 + exp(−|x|)).
 Tensor sigmoid_cross_entropy(Tensor logits, Tensor targets);
 /// Mean over all elements of (x − target)².
-Tensor mean_squared_error(Tensor x, Tensor target);
+Tensor mean_squared_error(Tensor x, Tensor targets);
 
 struct AccuracyAttributes : Attributes {
   int64_t top_k = 1;
@@ -24,9 +32,12 @@ struct AccuracyAttributes : Attributes {
 /// Fraction of rows whose label is among the top_k largest logits, a scalar. A logit counts as
 /// larger than the label's if it is greater, or equal and of a smaller class index.
 Tensor accuracy(Tensor logits, Tensor labels, int64_t top_k = 1);
+/// One logit [N, 1] for two classes: fraction of rows where it is above 0 just if the label is 1, a
+/// scalar.
+Tensor binary_accuracy(Tensor logits, Tensor labels);
 
 // The gradients' ops (g is the scalar d(total)/d(loss)): softmax_cross_entropy_grad(g,
 // probabilities, labels), sigmoid_cross_entropy_grad(g, logits, targets),
-// mean_squared_error_grad(g, x, target). Targets get no gradient.
+// mean_squared_error_grad(g, x, targets). Targets get no gradient.
 
 }  // namespace crossbow

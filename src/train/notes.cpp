@@ -15,7 +15,7 @@
 namespace crossbow {
 namespace {
 
-constexpr double kFar = 3;  // times a guess's loss
+constexpr double kFar = 3;  // times the loss of a net that says nothing
 
 }  // namespace
 
@@ -84,9 +84,10 @@ std::string promise(const TrainOptions& options, LearnerChoice choice) {
   return "results depend on timing; --learners N or --deterministic repeats them exactly";
 }
 
-LossWatch::LossWatch(int64_t classes, double lr)
+LossWatch::LossWatch(int64_t classes, const Loss& loss, double lr)
     : classes_(static_cast<double>(classes)),
-      guess_(std::log(classes_)),
+      guess_(loss_of_a_guess(loss, classes)),
+      far_(kFar * loss_of_zeros(loss, classes)),
       lr_(lr),
       least_(std::numeric_limits<double>::infinity()) {}
 
@@ -102,7 +103,7 @@ std::optional<std::string> LossWatch::look(double loss) {
   if (std::isnan(loss)) return {};
   least_ = std::min(least_, loss);
   // First weights of a net may be worse than a guess, so it must have been better before.
-  if (loss <= kFar * guess_ || loss <= 2 * least_) return {};
+  if (loss <= far_ || loss <= 2 * least_) return {};
   return risen(loss);
 }
 
@@ -117,7 +118,7 @@ bool LossWatch::guessed(const EpochRecord& e, double loss) const {
 }
 
 std::optional<std::string> LossWatch::epoch_done(const EpochRecord& e, double loss) {
-  if (std::min(e.train_loss, loss) > kFar * guess_) return risen(e.train_loss);
+  if (std::min(e.train_loss, loss) > far_) return risen(e.train_loss);
   guessed_ = guessed(e, loss) ? guessed_ + 1 : 0;
   before_ = e.train_loss;
   if (guessed_ != 2) return {};

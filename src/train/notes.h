@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "graph/graph.h"
+#include "models/loss.h"
 #include "train/options.h"
 #include "train/record.h"
 
@@ -31,7 +32,7 @@ std::string promise(const TrainOptions& options, LearnerChoice choice);
 /// Sees a run that goes wrong. One thread.
 class LossWatch {
  public:
-  LossWatch(int64_t classes, double lr);
+  LossWatch(int64_t classes, const Loss& loss, double lr);
 
   /// Of training, smoothed, now and then.
   std::optional<std::string> look(double loss);
@@ -42,7 +43,7 @@ class LossWatch {
   std::optional<std::string> risen(double loss);
   bool guessed(const EpochRecord& record, double loss) const;
 
-  const double classes_, guess_, lr_;
+  const double classes_, guess_, far_, lr_;
   double least_;       // smoothed loss so far
   double before_ = 0;  // mean loss of the epoch before
   int guessed_ = 0;    // epochs in a row

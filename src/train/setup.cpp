@@ -88,6 +88,13 @@ std::string used_precision(const TrainOptions& o) {
   return used == precision_of(o) ? o.precision : "f32";
 }
 
+Loss loss_of(const TrainOptions& options) {
+  if (options.loss == "sigmoid") return BCEWithLogitsLoss{};
+  if (options.loss == "mse") return MSELoss{};
+  return CrossEntropyLoss{.label_smoothing =
+                              static_cast<float>(options.label_smoothing.value_or(0))};
+}
+
 std::optional<std::string> precision_note(const TrainOptions& options) {
   if (used_precision(options) == options.precision) return {};
   return "--precision bf16: this processor has no instructions for it (AVX-512), so all is "

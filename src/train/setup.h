@@ -9,6 +9,7 @@
 #include "data/pipeline.h"
 #include "learner/arrangement.h"
 #include "learner/engine.h"
+#include "models/loss.h"
 #include "plan/program.h"
 #include "sync/sync.h"
 #include "train/options.h"
@@ -43,6 +44,9 @@ CompileOptions compile_options(const TrainOptions& options, const Arrangement& a
 
 /// What the device computes in where it lacks the precision asked for, else that.
 std::string used_precision(const TrainOptions& options);
+
+/// The loss that the options name.
+Loss loss_of(const TrainOptions& options);
 
 /// What a user who asked for a precision should know of it: a sentence, or nothing.
 std::optional<std::string> precision_note(const TrainOptions& options);

@@ -36,6 +36,8 @@ TrainOptions inference_options(const TrainOptions& trained) {
   o.device = device_list(trained.device).kind;
   o.batch = trained.batch;
   o.precision = trained.precision;
+  o.loss = trained.loss;
+  o.label_smoothing = trained.label_smoothing;
   o.deterministic = trained.deterministic;
   o.sync = "none";
   return o;
@@ -102,7 +104,8 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   expect_team(arrangement.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
-  const ModelSpec spec{checkpoint_.image, checkpoint_.classes, options_.batch, {}};
+  const ModelSpec spec{
+      checkpoint_.image, checkpoint_.classes, options_.batch, {}, loss_of(options_)};
   CompiledModel model(build_model(options_.model, spec),
                       compile_options(options_, arrangement, &tuner));
   const int64_t samples = dataset.test->size();

@@ -59,7 +59,7 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
 
 Graph forward_graph(const GraphFunction& graph, const TrainOptions& options,
                     const data::Dataset& dataset) {
-  return graph({dataset.info.image, dataset.info.classes, options.batch, {}});
+  return graph({dataset.info.image, dataset.info.classes, options.batch, {}, loss_of(options)});
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
       search_(options, most_learners(), graph_, tuner_, throughput, observer),
-      watch_(dataset_->info.classes, *options.lr),
+      watch_(dataset_->info.classes, loss_of(options), *options.lr),
       statistics_watch_(graph_, dataset_->info.classes) {
   if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {

@@ -128,6 +128,19 @@ void validate_schedule(const TrainOptions& o) {
   }
 }
 
+void validate_loss(const TrainOptions& o) {
+  expect_name("loss", o.loss, {"cross-entropy", "sigmoid", "mse"});
+  if (!o.label_smoothing) return;
+  const auto smoothing = static_cast<float>(*o.label_smoothing);  // as the loss has it
+  if (!(smoothing >= 0 && smoothing < 1)) {
+    fail_usage("--label-smoothing {}: it must be at least 0 and below 1", *o.label_smoothing);
+  }
+  if (o.loss != "cross-entropy") {
+    fail_usage("--label-smoothing {}: --loss {} smooths no labels; leave it out",
+               *o.label_smoothing, o.loss);
+  }
+}
+
 void validate_data(const TrainOptions& o) {
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
   const bool sized = o.data && data::catalogue_entry(*o.data).image.rank() == 0;
@@ -171,6 +184,7 @@ void validate(const TrainOptions& o) {
   validate_steps(o);
   validate_learners(o);
   validate_schedule(o);
+  validate_loss(o);
   if (o.keep_best && !o.out) {
     fail_usage("--keep-best: there is no folder to keep the best checkpoint in; set --out");
   }

@@ -1,4 +1,5 @@
 // `crossbow eval` and `crossbow predict`.
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -75,6 +76,32 @@ TEST_F(Inference, EvalScalesOtherPicturesToTheModelsShape) {
   }
   expect_says(crossbow("eval run --data imagefolder:larger").err,
               "class 1 is 'red', that of imagefolder:larger is 'orange'");
+}
+
+/// A trained model is judged, and its outputs read, by the loss that it was trained by.
+TEST_F(Inference, KeepsTheLossOfTheRun) {
+  make_pictures();
+  for (const std::string loss : {"--loss sigmoid", "--loss mse", "--label-smoothing 0.2"}) {
+    SCOPED_TRACE(loss);
+    const Outcome trained = crossbow(train_on_pictures("--json " + loss));
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    EXPECT_NEAR(json::parse(crossbow("eval run --json").out)["test_loss"].get<double>(),
+                json::parse(trained.out)["final_test_loss"].get<double>(), 1e-6);
+    const json predicted = json::parse(crossbow("predict run pictures/test --json").out);
+    bool sums_to_one = true;
+    for (const json& picture : predicted["predictions"]) {
+      double sum = 0, before = 1;
+      for (const json& c : picture["classes"]) {
+        const double probability = c["probability"].get<double>();
+        EXPECT_GE(before, probability);
+        EXPECT_GE(probability, 0);
+        sum += before = probability;
+      }
+      sums_to_one = sums_to_one && std::abs(sum - 1) < 1e-9;
+    }
+    EXPECT_EQ(sums_to_one, loss == "--label-smoothing 0.2");
+    std::filesystem::remove_all(path("run"));
+  }
 }
 
 TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {

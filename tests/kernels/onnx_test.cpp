@@ -51,11 +51,20 @@ class CaseGraph {
 
   void add(const std::string& name, Tensor y) { graph_.set_output(name, y.value); }
 
+  Size2 pair(const char* name) const {
+    const Json& v = attributes_.at(name);
+    return {v[0].get<int64_t>(), v[1].get<int64_t>()};
+  }
+  Padding padding() const {
+    const Json& v = attributes_.at("pads");
+    return {v[0].get<int64_t>(), v[1].get<int64_t>(), v[2].get<int64_t>(), v[3].get<int64_t>()};
+  }
+
   Tensor convolution() {
     Conv2dAttributes a;
-    a.stride = attributes_.at("strides")[0];
-    a.padding = attributes_.at("pads")[0];
-    a.dilation = attributes_.at("dilations")[0];
+    a.stride = pair("strides");
+    a.padding = padding();
+    a.dilation = pair("dilations");
     a.groups = attributes_.at("group");
     const Tensor x = in("x"), weights = in("weights");
     return conv2d(x, weights, in("bias"), a);
@@ -63,10 +72,10 @@ class CaseGraph {
 
   PoolAttributes pooling() const {
     PoolAttributes a;
-    a.kernel_h = attributes_.at("kernel_shape")[0];
-    a.kernel_w = attributes_.at("kernel_shape")[1];
-    a.stride = attributes_.at("strides")[0];
-    a.padding = attributes_.at("pads")[0];
+    a.kernel = pair("kernel_shape");
+    a.stride = pair("strides");
+    a.padding = padding();
+    a.dilation = pair("dilations");
     a.ceil_mode = attributes_.at("ceil_mode") != 0;
     a.count_include_pad = attributes_.value("count_include_pad", 0) != 0;
     return a;

@@ -121,7 +121,7 @@ TEST(Models, ParametersAreNamedAfterTheirLayers) {
 TEST(Models, ResnetsLastAverageLeavesFourPositions) {
   const Graph graph = build("resnet-32");
   const Node& pool = graph.nodes()[graph.find("avg_pool").at(0)];
-  EXPECT_EQ(pool.attrs<PoolAttributes>().kernel_h, 7);
+  EXPECT_EQ(pool.attrs<PoolAttributes>().kernel, Size2(7));
   EXPECT_EQ(pool.outputs[0].shape, (Shape{2, 64, 2, 2}));
   EXPECT_EQ(graph.find("conv2d").size(), 31u + 2);  // two projections
 }

@@ -4,6 +4,7 @@
 
 #include "graph/op.h"
 #include "graph/source.h"
+#include "models/layers.h"
 #include "ops/loss.h"
 #include "passes/autodiff.h"
 #include "support/error_text.h"
@@ -36,6 +37,34 @@ TEST_F(Conv2dTest, OutputShapes) {
   EXPECT_EQ(conv({2, 3, 8, 9}, {6, 1, 3, 3}).shape(), (Shape{2, 6, 3, 4}));
 }
 
+TEST_F(Conv2dTest, EachAxisHasItsOwnWindow) {
+  attributes.padding = {0, 3};
+  EXPECT_EQ(conv({2, 3, 7, 9}, {8, 3, 1, 7}).shape(), (Shape{2, 8, 7, 9}));
+  attributes.stride = {1, 2};
+  EXPECT_EQ(conv({2, 3, 7, 9}, {8, 3, 1, 7}).shape(), (Shape{2, 8, 7, 5}));
+  attributes.dilation = {3, 2};
+  EXPECT_EQ(conv({2, 3, 7, 9}, {8, 3, 2, 7}).shape(), (Shape{2, 8, 4, 2}));
+}
+
+/// TensorFlow's SAME: as many windows as a stride has pixels, ceil(size / stride).
+TEST_F(Conv2dTest, PadsBySide) {
+  attributes.stride = 2;
+  attributes.padding = {0, 0, 1, 1};
+  EXPECT_EQ(conv({2, 3, 8, 6}, {8, 3, 3, 3}).shape(), (Shape{2, 8, 4, 3}));
+  attributes.padding = {1, 0, 2, 1};
+  attributes.stride = 1;
+  EXPECT_EQ(conv({2, 3, 8, 6}, {8, 3, 3, 3}).shape(), (Shape{2, 8, 9, 5}));
+}
+
+TEST_F(Conv2dTest, LayersTakeOneNumberOrOneForEachAxis) {
+  const Tensor x = input(graph, {2, 3, 9, 8});
+  const auto shape = [&](const Conv2d& layer) { return conv2d(x, layer).shape(); };
+  EXPECT_EQ(shape({.filters = 4, .kernel = 3, .stride = 2, .padding = 1}), (Shape{2, 4, 5, 4}));
+  EXPECT_EQ(shape({.filters = 4, .kernel = {1, 7}, .padding = {0, 3}}), (Shape{2, 4, 9, 8}));
+  EXPECT_EQ(shape({.filters = 4, .stride = {1, 2}, .padding = {0, 0, 2, 1}}), (Shape{2, 4, 9, 4}));
+  EXPECT_EQ(shape({.filters = 4, .dilation = {4, 1}}), (Shape{2, 4, 1, 6}));
+}
+
 TEST_F(Conv2dTest, ErrorsNameTheLayerAndBothShapes) {
   EXPECT_EQ(error({16, 3, 32, 32}, {50, 20, 5, 5}),
             "layer conv1: conv2d weights [50, 20, 5, 5] in 1 group need 20 input channels, but x "
@@ -58,6 +87,16 @@ TEST_F(Conv2dTest, ErrorsNameTheLayerAndBothShapes) {
   EXPECT_EQ(error({1, 6, 8, 8}, {8, 3, 3, 3}),
             "layer conv1: stride 0, dilation 1 and groups 2 must be at least 1 and padding 0 at "
             "least 0");
+  attributes.stride = {1, 2};
+  attributes.padding = {1, -1};
+  EXPECT_EQ(error({1, 6, 8, 8}, {8, 3, 3, 3}),
+            "layer conv1: stride 1x2, dilation 1 and groups 2 must be at least 1 and padding 1x-1 "
+            "at least 0");
+  attributes.padding = {0, 0, 1, 1};
+  attributes.dilation = {1, 9};
+  EXPECT_EQ(error({1, 6, 8, 8}, {8, 3, 3, 3}),
+            "layer conv1: conv2d weights [8, 3, 3, 3] with dilation 1x9 are larger than x "
+            "[1, 6, 8, 8] with padding 0,0,1,1");
 }
 
 TEST_F(Conv2dTest, CountsMultiplyAddsAsTwo) {

@@ -183,12 +183,15 @@ class GraphRun {
     feed(slot, std::move(numbers));
   }
 
-  /// Labels belong to the logits that are the first input of whatever reads them.
+  /// Labels belong to the logits that are the first input of whatever reads them. A single logit
+  /// stands for two classes, except in a softmax.
   int64_t classes_of(const Node& labels) const {
     for (const Node& node : graph_.nodes()) {
       for (size_t i = 1; i < node.inputs.size(); ++i) {
         if (node.inputs[i] && &graph_.node(node.inputs[i]) == &labels) {
-          return graph_.type(node.inputs[0]).shape[1];
+          const int64_t columns = graph_.type(node.inputs[0]).shape[1];
+          const bool softmax = node.op->name == "accuracy" || node.op->name.starts_with("softmax");
+          return columns == 1 && !softmax ? 2 : columns;
         }
       }
     }

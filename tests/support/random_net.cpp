@@ -113,22 +113,39 @@ class Builder {
       a.groups = channels % 3 == 0 && one_in(2) ? 3 : channels;
       outputs = a.groups * between(1, 2);
     }
-    const int64_t kernel = pick({1, 1, 2, 3, 3, 3, 5}),
-                  kernel_w = one_in(4) ? pick({1, 2, 3}) : kernel;
-    a.stride = pick({1, 1, 1, 2, 3});
-    a.dilation = pick({1, 1, 1, 1, 2});
-    a.padding = between(0, kernel);
-    append_convolution(outputs, kernel, kernel_w, a, one_in(2));
+    const Size2 kernel = both_or_each({1, 1, 2, 3, 3, 3, 5, 7});
+    a.stride = both_or_each({1, 1, 1, 2, 3});
+    a.dilation = both_or_each({1, 1, 1, 1, 2, 3});
+    a.padding = padding_up_to(kernel);
+    append_convolution(outputs, kernel, a, one_in(2));
   }
 
-  bool append_convolution(int64_t outputs, int64_t kernel_h, int64_t kernel_w,
-                          const Conv2dAttributes& a, bool bias) {
-    const Shape kernel{outputs, shape()[1] / a.groups, kernel_h, kernel_w};
-    const auto size = [&](int d) {
-      const int64_t travel = shape()[d] + 2 * a.padding - a.dilation * (kernel[d] - 1) - 1;
-      return travel < 0 ? 0 : travel / a.stride + 1;
-    };
-    const Shape y{shape()[0], outputs, size(2), size(3)};
+  /// As a rule one of the values for both axes.
+  Size2 both_or_each(std::initializer_list<int64_t> values) {
+    if (!one_in(4)) return pick(values);
+    const int64_t height = pick(values);
+    return {height, pick(values)};
+  }
+  /// As a rule the same on all sides.
+  Padding padding_up_to(const Size2& most) {
+    const int64_t top = between(0, most.height), left = between(0, most.width);
+    switch (rng_.below(6)) {
+      case 0:
+        return {top, left};
+      case 1: {
+        const int64_t bottom = between(0, most.height);
+        return {top, left, bottom, between(0, most.width)};
+      }
+      default:
+        return std::min(top, most.width);
+    }
+  }
+
+  bool append_convolution(int64_t outputs, const Size2& size, const Conv2dAttributes& a,
+                          bool bias) {
+    const Shape kernel{outputs, shape()[1] / a.groups, size.height, size.width};
+    const auto [rows, columns] = a.axes(kernel);
+    const Shape y{shape()[0], outputs, rows.positions(shape()[2]), columns.positions(shape()[3])};
     const bool fits = y.elements() > 0 && y.elements() <= kMostElements &&
                       outputs <= kMostChannels &&
                       y.elements() * kernel.elements_from(1) <= kMostProducts;
@@ -137,8 +154,9 @@ class Builder {
                 bias ? parameter(net_.graph, {outputs}, Initialiser::uniform(-1, 1), "conv.bias")
                      : Tensor{},
                 a);
-    say(fmt::format("conv2d {}x{} stride {} padding {} dilation {} groups {}{}", kernel_h, kernel_w,
-                    a.stride, a.padding, a.dilation, a.groups, bias ? " bias" : ""));
+    say(fmt::format("conv2d {} stride {} padding {} dilation {} groups {}{}", size.str(),
+                    a.stride.str(), a.padding.str(), a.dilation.str(), a.groups,
+                    bias ? " bias" : ""));
     return true;
   }
 
@@ -179,7 +197,7 @@ class Builder {
     const int64_t reach = between(0, 1);
     Conv2dAttributes a;
     a.padding = reach;
-    if (!append_convolution(shape()[1], 2 * reach + 1, 2 * reach + 1, a, false)) return;
+    if (!append_convolution(shape()[1], 2 * reach + 1, a, false)) return;
     if (one_in(2)) normalise();
     x_ = one_in(2) ? add(x_, shortcut) : add(shortcut, x_);
     say("add the block's input");
@@ -189,22 +207,27 @@ class Builder {
     }
   }
 
+  /// Whether there is a window, and each reads a pixel.
+  static bool fits(int64_t size, const WindowAxis& axis, bool ceil_mode) {
+    return pooled_size(size, axis, ceil_mode) > 0 && axis.dilation <= size;
+  }
+
   void pool(Tensor (*make)(Tensor, const PoolAttributes&, std::string), const char* name) {
     PoolAttributes a;
-    a.kernel_h = pick({1, 2, 2, 3, 3, 5});
-    a.kernel_w = one_in(3) ? pick({1, 2, 3}) : a.kernel_h;
-    a.stride = pick({1, 1, 2, 2, 3});
-    a.padding = between(0, std::min(a.kernel_h, a.kernel_w) - 1);
+    a.kernel = both_or_each({1, 2, 2, 3, 3, 5});
+    a.stride = both_or_each({1, 1, 2, 2, 3});
+    a.dilation = both_or_each({1, 1, 1, 2, 3});
+    a.padding = padding_up_to({a.kernel.height - 1, a.kernel.width - 1});
     a.ceil_mode = one_in(3);
     a.count_include_pad = one_in(2);
-    const int64_t reach = 2 * a.padding + (a.ceil_mode ? a.stride - 1 : 0);
-    if (a.kernel_h > shape()[2] + reach || a.kernel_w > shape()[3] + reach) return;
-    const Shape y{shape()[0], shape()[1], pooled_size(shape()[2], a.kernel_h, a),
-                  pooled_size(shape()[3], a.kernel_w, a)};
+    const auto [rows, columns] = a.axes();
+    if (!fits(shape()[2], rows, a.ceil_mode) || !fits(shape()[3], columns, a.ceil_mode)) return;
+    const Shape y{shape()[0], shape()[1], pooled_size(shape()[2], rows, a.ceil_mode),
+                  pooled_size(shape()[3], columns, a.ceil_mode)};
     if (y.elements() > kMostElements) return;
     x_ = make(x_, a, {});
-    say(fmt::format("{} {}x{} stride {} padding {}{}{}", name, a.kernel_h, a.kernel_w, a.stride,
-                    a.padding, a.ceil_mode ? " ceil" : "",
+    say(fmt::format("{} {} stride {} padding {} dilation {}{}{}", name, a.kernel.str(),
+                    a.stride.str(), a.padding.str(), a.dilation.str(), a.ceil_mode ? " ceil" : "",
                     a.count_include_pad ? " padding counts" : ""));
   }
 
@@ -284,7 +307,13 @@ class Builder {
 
   Tensor loss() {
     Graph& graph = net_.graph;
-    const auto targets = [&] { return input(graph, shape(), 1, DType::f32, "targets"); };
+    const auto targets = [&] {
+      if (shape().rank() == 2 && one_in(2)) {
+        net_.text += "  of labels\n";
+        return input(graph, {shape()[0]}, 1, DType::i32, "labels");
+      }
+      return input(graph, shape(), 1, DType::f32, "targets");
+    };
     switch (rng_.below(3)) {
       case 0:
         net_.text += "  mean_squared_error\n";

@@ -131,6 +131,14 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("lr = 0"), "--lr 0: it must be above 0");
   EXPECT_SAYS(complaint("momentum = 1"), "--momentum 1: it must be below 1");
   EXPECT_SAYS(complaint("momentum = -0.1"), "at least 0");
+  EXPECT_SAYS(complaint("loss = 'bce'"), "--loss bce: this version knows cross-entropy, sigmoid");
+  EXPECT_SAYS(complaint("label-smoothing = 1"), "--label-smoothing 1: it must be at least 0 and");
+  EXPECT_SAYS(complaint("label-smoothing = -0.1"), "at least 0 and below 1");
+  EXPECT_SAYS(complaint("label-smoothing = 0.99999999999"), "below 1");
+  EXPECT_SAYS(complaint("loss = 'mse'\nlabel-smoothing = 0.1"),
+              "--label-smoothing 0.1: --loss mse smooths no labels; leave it out");
+  EXPECT_EQ(complaint("loss = 'sigmoid'"), "no error");
+  EXPECT_EQ(complaint("label-smoothing = 0.1"), "no error");
   EXPECT_SAYS(complaint("momentum = 0\nnesterov = true"), "--nesterov needs");
   EXPECT_SAYS(complaint("target-accuracy = 98"), "a fraction");
   EXPECT_SAYS(complaint("epochs = 0"), "--epochs 0");

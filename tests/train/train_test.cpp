@@ -49,6 +49,26 @@ TEST_F(Train, LearnsAndTells) {
   EXPECT_FALSE(r.epochs_to_target);
 }
 
+TEST_F(Train, LearnsByEveryLoss) {
+  std::vector<double> losses;
+  const auto expect_learns = [&](const char* loss, std::optional<double> smoothing) {
+    TrainOptions o = options();
+    o.epochs = 12;
+    o.loss = loss;
+    o.label_smoothing = smoothing;
+    const TrainResult r = train(tiny_net, o);
+    EXPECT_LT(r.history.back().train_loss, 0.7 * r.history.front().train_loss) << loss;
+    EXPECT_GT(*r.final_test_accuracy, 0.5) << loss;
+    losses.push_back(*r.final_test_loss);
+  };
+  expect_learns("cross-entropy", {});
+  expect_learns("cross-entropy", 0.3);
+  expect_learns("sigmoid", {});
+  expect_learns("mse", {});
+  // The smoothed loss of a net that is right is far above that of the plain one.
+  EXPECT_GT(losses[1], losses[0] + 0.1);
+}
+
 TEST_F(Train, SaysOnceThatNothingIsLearned) {
   TrainOptions o = options();
   o.lr = 1e-9;

@@ -10,6 +10,7 @@ namespace crossbow {
 namespace {
 
 using onednn::Desc;
+using Dims = dnnl::memory::dims;
 
 /// One convolution as oneDNN wants it described; the same for its gradients.
 struct Geometry {
@@ -21,23 +22,21 @@ struct Geometry {
 
   Geometry(const PrepareContext& c, const Conv2dAttributes& a, const Shape& x, const Shape& weights,
            const Shape& y)
-      : x(x), weights(weights), y(y), groups(a.groups), dtype(c.precision) {
-    // Negative right padding stands for rows that the last window does not reach.
-    const auto right = [&](int d) {
-      const int64_t reach = (y[d] - 1) * a.stride + a.dilation * (weights[d] - 1) + 1;
-      return reach - x[d] - a.padding;
-    };
-    window = {{a.stride, a.stride},
-              {a.dilation - 1, a.dilation - 1},
-              {a.padding, a.padding},
-              {right(2), right(3)}};
-    key = fmt::format("{} {} x{} w{} s{} p{} d{} g{} t{}", c.node.op->name, name_of(dtype), x.str(),
-                      weights.str(), a.stride, a.padding, a.dilation, a.groups, c.threads);
-  }
+      : x(x),
+        weights(weights),
+        y(y),
+        groups(a.groups),
+        window(onednn::window_over(a.axes(weights), x, y)),
+        dtype(c.precision),
+        key(fmt::format("{} {} x{} w{} s{} p{} d{} g{} t{}", c.node.op->name, name_of(dtype),
+                        x.str(), weights.str(), a.stride.str(), a.padding.str(), a.dilation.str(),
+                        a.groups, c.threads)) {}
 
+  /// oneDNN's Winograd takes unequal padding too, but its gradient of x is then wrong.
   bool winograd_fits() const {
     return onednn::has_winograd() && dtype == DType::f32 && groups == 1 && weights[2] == 3 &&
-           weights[3] == 3 && window.strides[0] == 1 && window.dilation[0] == 0;
+           weights[3] == 3 && window.strides == Dims{1, 1} && window.dilation == Dims{0, 0} &&
+           window.padding_low == window.padding_high;
   }
 
   std::vector<dnnl::algorithm> algorithms() const {
@@ -196,7 +195,7 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   const auto& a = c.node.attrs<Conv2dGradAttributes>();
   Geometry geometry(c, a, c.input_type(0).shape, a.shape, c.input_type(1).shape);
   // oneDNN 2.6's bf16 kernel reads beyond the rows of images that are narrower than the stride.
-  if (geometry.x[3] < a.stride) geometry.dtype = DType::f32;
+  if (geometry.x[3] < a.stride.width) geometry.dtype = DType::f32;
   const Layout bias = a.with_bias ? Layout::plain(c.node.outputs[1].shape, DType::f32) : Layout{};
   const Desc bias_desc = a.with_bias ? onednn::desc_of(bias) : Desc();
   const auto required = geometry.groups == 1 ? c.required[0] : std::nullopt;

@@ -120,6 +120,18 @@ void expect_memory_for_code() {
   expect_memory(kMiB);
 }
 
+Window window_over(const WindowAxes& axes, const Shape& x, const Shape& y) {
+  Window w;
+  for (int i : {0, 1}) {
+    const WindowAxis& axis = axes[i];
+    w.strides.push_back(axis.stride);
+    w.dilation.push_back(axis.dilation - 1);
+    w.padding_low.push_back(axis.before);
+    w.padding_high.push_back(axis.start(y[2 + i] - 1) + axis.span() - x[2 + i]);
+  }
+  return w;
+}
+
 Call bind(const dnnl::primitive& primitive, const std::vector<Argument>& arguments) {
   struct Bound {
     dnnl::primitive primitive;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "ops/window.h"
 
 namespace crossbow::onednn {
 
@@ -79,6 +80,9 @@ PreparedKernel run_by(const typename Primitive::primitive_desc& desc, std::vecto
 struct Window {
   dnnl::memory::dims strides, dilation, padding_low, padding_high;
 };
+/// That of x -> y. The padding behind x is what makes oneDNN's floor rule give y; it is negative
+/// where the last window does not reach the end of x.
+Window window_over(const WindowAxes& axes, const Shape& x, const Shape& y);
 
 // Primitive descriptors. `Algorithm` is direct or Winograd; bias may be an empty descriptor.
 using ConvForward = dnnl::convolution_forward::primitive_desc;

@@ -12,6 +12,7 @@ namespace {
 template <typename Visit>
 void for_each_product(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y,
                       Visit visit) {
+  const auto [rows, columns] = a.axes(w);
   const int64_t channels = w[1], outputs_per_group = w[0] / a.groups;
   for (int64_t n = 0, y_at = 0; n < y[0]; ++n) {
     for (int64_t o = 0; o < y[1]; ++o) {
@@ -20,10 +21,10 @@ void for_each_product(const Conv2dAttributes& a, const Shape& x, const Shape& w,
         for (int64_t ow = 0; ow < y[3]; ++ow, ++y_at) {
           for (int64_t c = 0; c < channels; ++c) {
             for (int64_t kh = 0; kh < w[2]; ++kh) {
-              const int64_t h = oh * a.stride - a.padding + kh * a.dilation;
+              const int64_t h = rows.start(oh) + kh * rows.dilation;
               if (h < 0 || h >= x[2]) continue;
               for (int64_t kw = 0; kw < w[3]; ++kw) {
-                const int64_t v = ow * a.stride - a.padding + kw * a.dilation;
+                const int64_t v = columns.start(ow) + kw * columns.dilation;
                 if (v < 0 || v >= x[3]) continue;
                 visit(y_at, ((n * x[1] + first_channel + c) * x[2] + h) * x[3] + v,
                       ((o * channels + c) * w[2] + kh) * w[3] + kw);

@@ -50,10 +50,32 @@ void softmax_cross_entropy_grad(const Run& run) {
   }
 }
 
+/// An input with the targets of x, or with labels that say them; by position in x.
+template <typename T>
+class Targets {
+ public:
+  Targets(const Run& run, size_t input, const Shape& x) : columns_(x.elements_from(1)) {
+    if (run.inputs[input].dtype == DType::i32) {
+      labels_ = run.in<int32_t>(input);
+    } else {
+      values_ = run.in<T>(input);
+    }
+  }
+  T operator[](int64_t i) const {
+    if (values_) return values_[i];
+    return class_of_column(i % columns_, columns_) == labels_[i / columns_] ? 1 : 0;
+  }
+
+ private:
+  const T* values_ = nullptr;
+  const int32_t* labels_ = nullptr;
+  int64_t columns_;
+};
+
 template <typename T>
 void sigmoid_cross_entropy(const Run& run) {
   const T* x = run.in<T>(0);
-  const T* targets = run.in<T>(1);
+  const Targets<T> targets(run, 1, run.in_shape(0));
   const int64_t count = run.in_shape(0).elements();
   T loss = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -66,7 +88,7 @@ template <typename T>
 void sigmoid_cross_entropy_grad(const Run& run) {
   const T g = *run.in<T>(0);
   const T* x = run.in<T>(1);
-  const T* targets = run.in<T>(2);
+  const Targets<T> targets(run, 2, run.in_shape(1));
   T* dx = run.out<T>();
   const int64_t count = run.out_shape().elements();
   for (int64_t i = 0; i < count; ++i) {
@@ -77,7 +99,7 @@ void sigmoid_cross_entropy_grad(const Run& run) {
 template <typename T>
 void mean_squared_error(const Run& run) {
   const T* x = run.in<T>(0);
-  const T* targets = run.in<T>(1);
+  const Targets<T> targets(run, 1, run.in_shape(0));
   const int64_t count = run.in_shape(0).elements();
   T loss = 0;
   for (int64_t i = 0; i < count; ++i) loss += (x[i] - targets[i]) * (x[i] - targets[i]);
@@ -88,7 +110,7 @@ template <typename T>
 void mean_squared_error_grad(const Run& run) {
   const T g = *run.in<T>(0);
   const T* x = run.in<T>(1);
-  const T* targets = run.in<T>(2);
+  const Targets<T> targets(run, 2, run.in_shape(1));
   T* dx = run.out<T>();
   const int64_t count = run.out_shape().elements();
   for (int64_t i = 0; i < count; ++i) dx[i] = g * 2 * (x[i] - targets[i]) / static_cast<T>(count);
@@ -112,6 +134,18 @@ void accuracy(const Run& run) {
   *run.out<T>() = static_cast<T>(correct) / static_cast<T>(rows);
 }
 
+template <typename T>
+void binary_accuracy(const Run& run) {
+  const T* logits = run.in<T>(0);
+  const int32_t* labels = run.in<int32_t>(1);
+  const int64_t rows = run.in_shape(0)[0];
+  int64_t correct = 0;
+  for (int64_t n = 0; n < rows; ++n) {
+    correct += labels[n] == 1 ? logits[n] > 0 : logits[n] <= 0;  // a NaN loses
+  }
+  *run.out<T>() = static_cast<T>(correct) / static_cast<T>(rows);
+}
+
 const RegisterKernel kSoftmax{"ref", "softmax_cross_entropy",
                               prepare<softmax_cross_entropy<float>, softmax_cross_entropy<double>>};
 const RegisterKernel kSoftmaxGrad{
@@ -128,6 +162,8 @@ const RegisterKernel kSquaredGrad{
     "ref", "mean_squared_error_grad",
     prepare<mean_squared_error_grad<float>, mean_squared_error_grad<double>>};
 const RegisterKernel kAccuracy{"ref", "accuracy", prepare<accuracy<float>, accuracy<double>>};
+const RegisterKernel kBinaryAccuracy{"ref", "binary_accuracy",
+                                     prepare<binary_accuracy<float>, binary_accuracy<double>>};
 
 }  // namespace
 }  // namespace crossbow::ref

@@ -7,36 +7,52 @@
 namespace crossbow::ref {
 namespace {
 
-/// The rows [h0, h1) and columns [w0, w1) of the input that an output position covers.
-struct Window {
-  int64_t h0, h1, w0, w1;
-  double divisor;  // of an average
-};
-
-/// One dimension of a window: where it starts and ends, and its length with the padding that
-/// counts.
+/// What a window reads along one axis: every step-th of the pixels [begin, end).
 struct Extent {
-  int64_t begin, end, counted;
+  int64_t begin, end, step;
+  int64_t counted;  // in an average's divisor
 };
 
-Extent extent(int64_t position, int64_t kernel, int64_t size, const PoolAttributes& a) {
-  const int64_t begin = position * a.stride - a.padding;
-  const int64_t end = std::min(begin + kernel, size + a.padding);  // never beyond the padding
-  const int64_t inner_begin = std::max<int64_t>(begin, 0), inner_end = std::min(end, size);
-  return {inner_begin, inner_end, a.count_include_pad ? end - begin : inner_end - inner_begin};
+Extent extent(int64_t position, const WindowAxis& axis, int64_t size, bool count_include_pad) {
+  Extent e{size, size, axis.dilation, 0};
+  for (int64_t k = 0; k < axis.kernel; ++k) {
+    const int64_t at = axis.start(position) + k * axis.dilation;
+    const bool inside = at >= 0 && at < size;
+    if (inside) e.begin = std::min(e.begin, at);
+    if (inside || (count_include_pad && at < size + axis.after)) ++e.counted;
+  }
+  e.end = std::min(size, axis.start(position) + axis.span());
+  return e;
 }
 
-/// Calls visit(position in y, offset of its plane in x, window) for every output.
+/// The rows and columns of the input that an output position covers.
+struct Cover {
+  Extent rows, columns;
+
+  /// Calls visit(position in the plane) in row-major order.
+  template <typename Visit>
+  void for_each(int64_t width, Visit visit) const {
+    for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
+      for (int64_t w = columns.begin; w < columns.end; w += columns.step) visit(h * width + w);
+    }
+  }
+  template <typename T>
+  T divisor() const {
+    return static_cast<T>(rows.counted * columns.counted);
+  }
+};
+
+/// Calls visit(position in y, offset of its plane in x, cover) for every output.
 template <typename Visit>
 void for_each_window(const PoolAttributes& a, const Shape& x, const Shape& y, Visit visit) {
+  const auto [rows, columns] = a.axes();
   int64_t y_at = 0;
   for (int64_t plane = 0; plane < y[0] * y[1]; ++plane) {
     for (int64_t oh = 0; oh < y[2]; ++oh) {
-      const Extent h = extent(oh, a.kernel_h, x[2], a);
+      const Extent h = extent(oh, rows, x[2], a.count_include_pad);
       for (int64_t ow = 0; ow < y[3]; ++ow, ++y_at) {
-        const Extent w = extent(ow, a.kernel_w, x[3], a);
-        visit(y_at, plane * x[2] * x[3],
-              Window{h.begin, h.end, w.begin, w.end, static_cast<double>(h.counted * w.counted)});
+        const Extent w = extent(ow, columns, x[3], a.count_include_pad);
+        visit(y_at, plane * x[2] * x[3], Cover{h, w});
       }
     }
   }
@@ -49,13 +65,11 @@ void max_pool(const Run& run) {
   int32_t* positions = run.out<int32_t>(1);  // in the plane of x
   const int64_t width = run.in_shape(0)[3];
   for_each_window(run.attrs<PoolAttributes>(), run.in_shape(0), run.out_shape(0),
-                  [=](int64_t yi, int64_t plane, const Window& window) {
-                    int64_t best = window.h0 * width + window.w0;
-                    for (int64_t h = window.h0; h < window.h1; ++h) {
-                      for (int64_t w = window.w0; w < window.w1; ++w) {
-                        if (x[plane + h * width + w] > x[plane + best]) best = h * width + w;
-                      }
-                    }
+                  [=](int64_t yi, int64_t plane, const Cover& cover) {
+                    int64_t best = cover.rows.begin * width + cover.columns.begin;
+                    cover.for_each(width, [&](int64_t at) {
+                      if (x[plane + at] > x[plane + best]) best = at;
+                    });
                     y[yi] = x[plane + best];
                     positions[yi] = static_cast<int32_t>(best);
                   });
@@ -80,14 +94,10 @@ void avg_pool(const Run& run) {
   T* y = run.out<T>();
   const int64_t width = run.in_shape(0)[3];
   for_each_window(run.attrs<PoolAttributes>(), run.in_shape(0), run.out_shape(),
-                  [=](int64_t yi, int64_t plane, const Window& window) {
+                  [=](int64_t yi, int64_t plane, const Cover& cover) {
                     T sum = 0;
-                    for (int64_t h = window.h0; h < window.h1; ++h) {
-                      for (int64_t w = window.w0; w < window.w1; ++w) {
-                        sum += x[plane + h * width + w];
-                      }
-                    }
-                    y[yi] = sum / static_cast<T>(window.divisor);
+                    cover.for_each(width, [&](int64_t at) { sum += x[plane + at]; });
+                    y[yi] = sum / cover.divisor<T>();
                   });
 }
 
@@ -98,13 +108,9 @@ void avg_pool_grad(const Run& run) {
   const int64_t width = run.out_shape()[3];
   std::fill_n(dx, run.out_shape().elements(), T{0});
   for_each_window(run.attrs<PoolGradAttributes>(), run.out_shape(), run.in_shape(0),
-                  [=](int64_t yi, int64_t plane, const Window& window) {
-                    const T share = dy[yi] / static_cast<T>(window.divisor);
-                    for (int64_t h = window.h0; h < window.h1; ++h) {
-                      for (int64_t w = window.w0; w < window.w1; ++w) {
-                        dx[plane + h * width + w] += share;
-                      }
-                    }
+                  [=](int64_t yi, int64_t plane, const Cover& cover) {
+                    const T share = dy[yi] / cover.divisor<T>();
+                    cover.for_each(width, [&](int64_t at) { dx[plane + at] += share; });
                   });
 }
 

@@ -1,0 +1,29 @@
+// What a classifier is trained by. The losses have PyTorch's names and compare the net's outputs
+// with class labels; ops/loss.h has their equations.
+#pragma once
+
+#include <variant>
+
+#include "graph/graph.h"
+
+namespace crossbow {
+
+struct CrossEntropyLoss {
+  float label_smoothing = 0;  // in [0, 1)
+};
+/// Of each class's sigmoid alone; with one logit for two classes, that of class 1.
+struct BCEWithLogitsLoss {};
+/// The distance from 1 for a row's class and from 0 for the others.
+struct MSELoss {};
+
+using Loss = std::variant<CrossEntropyLoss, BCEWithLogitsLoss, MSELoss>;
+
+/// Labels i32 [N] -> a scalar.
+Tensor append_loss(const Loss& loss, Tensor logits, Tensor labels);
+
+/// Of a net whose outputs are all 0, as those of a net without training nearly are; and of the best
+/// outputs that do not depend on the input. Both where the classes are equally frequent.
+double loss_of_zeros(const Loss& loss, int64_t classes);
+double loss_of_a_guess(const Loss& loss, int64_t classes);
+
+}  // namespace crossbow
