@@ -1,15 +1,13 @@
 #include "sync/sync.h"
 
-#include <map>
-
-#include "core/error.h"
 #include "core/nearest.h"
+#include "core/registry.h"
 
 namespace crossbow {
 namespace {
 
-std::map<std::string_view, SyncEntry>& registry() {
-  static std::map<std::string_view, SyncEntry> entries;
+Registry<SyncEntry>& registry() {
+  static Registry<SyncEntry> entries("synchronisation algorithm");
   return entries;
 }
 
@@ -35,7 +33,7 @@ void check_momentum(std::string_view name, const SyncOptions& o, SolverNeeds::Mo
 }  // namespace
 
 RegisterSync::RegisterSync(const SyncEntry& entry) {
-  registry().emplace(entry.name, entry);
+  registry().add(entry.name, entry);
 }
 
 std::vector<SyncEntry> sync_catalogue() {
@@ -45,15 +43,14 @@ std::vector<SyncEntry> sync_catalogue() {
 }
 
 SolverNeeds sync_needs(std::string_view name) {
-  const auto it = registry().find(name);
-  return it == registry().end() ? SolverNeeds{} : it->second.needs;
+  const SyncEntry* const entry = registry().find(name);
+  return entry ? entry->needs : SolverNeeds{};
 }
 
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
-  const auto it = registry().find(name);
-  if (it == registry().end()) {
-    std::vector<std::string_view> names;
-    for (const auto& [known, entry] : registry()) names.push_back(known);
+  const SyncEntry* const entry = registry().find(name);
+  if (!entry) {
+    const auto names = registry().names();
     fail_usage("--sync {}: there is no such algorithm; known are {}{}", name,
                fmt::join(names, ", "), did_you_mean(name, names));
   }
@@ -71,8 +68,8 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
   if (options.alpha && !(*options.alpha > 0)) {
     fail_usage("--alpha {}: it must be above 0", *options.alpha);
   }
-  check_momentum(name, options, it->second.needs.momentum);
-  return it->second.make(options);
+  check_momentum(name, options, entry->needs.momentum);
+  return entry->make(options);
 }
 
 void refuse(bool set, std::string_view option, std::string_view sync) {
