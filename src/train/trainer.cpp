@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "plan/named_tensors.h"
 #include "train/setup.h"
 
 namespace crossbow {
@@ -32,7 +33,7 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
   open.progress = [&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   };
-  auto dataset = data::open_dataset(*options.data, open);
+  const auto dataset = options.dataset ? options.dataset : data::open_dataset(*options.data, open);
   const int64_t samples = dataset->train->size();
   if (options.batch > samples) {
     fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
@@ -113,6 +114,9 @@ void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
     restore(*from, engine.layout(), first);
   } else {
     initialise(engine.layout(), first, options_.seed);
+    for (const auto& [name, values] : options_.first_weights) {
+      write_named(engine.layout(), first, name, values);
+    }
   }
   engine.start_from(first);
   if (from) {
