@@ -2,7 +2,7 @@
 // after one epoch, and exits 1 on a miss. Run: build/release/example_residual_net
 #include <cstdio>
 
-#include "crossbow.h"
+#include <crossbow/crossbow.h>
 
 using namespace crossbow;
 

@@ -1,7 +1,10 @@
-// All that a program needs to declare a net and train it; examples/ shows how.
+// All that a program needs to declare a net and train it; examples/ shows how. What is included
+// here, directly or not, is installed: cmake/public_headers.cmake.
 #pragma once
 
+#include "core/exceptions.h"  // IWYU pragma: export
 #include "data/dataset.h"     // IWYU pragma: export
+#include "data/memory.h"      // IWYU pragma: export
 #include "graph/graph.h"      // IWYU pragma: export
 #include "models/layers.h"    // IWYU pragma: export
 #include "models/loss.h"      // IWYU pragma: export
@@ -14,4 +17,5 @@
 #include "ops/scale_bias.h"   // IWYU pragma: export
 #include "ops/shape_ops.h"    // IWYU pragma: export
 #include "ops/softmax.h"      // IWYU pragma: export
+#include "train/session.h"    // IWYU pragma: export
 #include "train/train.h"      // IWYU pragma: export

@@ -1,25 +1,13 @@
-// Errors. Crossbow reports failure with exceptions whose text is one sentence that names the thing
-// and the remedy; `crossbow` prints it and exits 1 (Error) or 2 (UsageError).
+// How our own code throws the errors of core/exceptions.h.
 #pragma once
 
 #include <fmt/format.h>
 
-#include <stdexcept>
 #include <string>
 
+#include "core/exceptions.h"  // IWYU pragma: export
+
 namespace crossbow {
-
-/// Something went wrong while doing what was asked: bad data, a full disk, shapes that do not fit.
-class Error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// What was asked for makes no sense: an unknown name, an impossible combination of options.
-class UsageError : public Error {
- public:
-  using Error::Error;
-};
 
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/nearest.h"
+#include "data/memory.h"
 #include "data/source.h"
 
 namespace crossbow::data {
@@ -18,6 +19,10 @@ std::array<const Source*, 5> sources() {
 }
 
 const Source& find_source(std::string_view name) {
+  if (name == kMemory) {
+    fail_usage("the data set '{}' is one that a program holds: use it there, or name another",
+               kMemory);
+  }
   std::vector<std::string_view> names;
   for (const Source* source : sources()) {
     if (source->entry.name == name) return *source;

@@ -22,7 +22,7 @@ struct Normalisation {
 
 struct Info {
   std::string name;
-  Shape image;  // CHW; 1 or 3 channels
+  Shape image;  // CHW; pixels have 1 or 3 channels
   int64_t classes = 0;
   std::vector<std::string> class_names;  // one a class
   Normalisation normalisation;           // the set's default
@@ -41,6 +41,9 @@ class Split {
   /// decoded into `scratch`, which has room for one image. Throws Error, which names the file, if
   /// that cannot be decoded.
   virtual const uint8_t* pixels(int64_t i, uint8_t* scratch) const = 0;
+  /// For a split whose samples are numbers rather than pixels: where those of sample `i` lie, as
+  /// CHW floats that nothing normalises. Null for all samples of other splits.
+  virtual const float* values(int64_t /*i*/) const { return nullptr; }
   /// Whether `pixels` leaves `scratch` alone.
   virtual bool in_memory() const = 0;
 

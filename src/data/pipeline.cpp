@@ -50,7 +50,10 @@ int64_t depth_of(const PipelineOptions& options) {
   return std::max<int64_t>(chosen, options.least_depth);
 }
 
-std::vector<std::array<float, 256>> normalisation_table(int64_t channels, const Normalisation& n) {
+/// Empty for samples that are no pixels.
+std::vector<std::array<float, 256>> normalisation_table(const Split& split, int64_t channels,
+                                                        const Normalisation& n) {
+  if (split.size() > 0 && split.values(0)) return {};
   if (channels < 1 || channels > 3) fail("images have 1 to 3 channels, not {}", channels);
   std::vector<std::array<float, 256>> table(static_cast<size_t>(channels));
   for (size_t c = 0; c < table.size(); ++c) {
@@ -73,7 +76,7 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
       split_(std::move(split)),
       options_(options),
       batches_(options.batch < 1 ? 0 : (split_->size() + options.batch - 1) / options.batch),
-      normalised_(normalisation_table(image_[0], dataset.info.normalisation)) {
+      normalised_(normalisation_table(*split_, image_[0], dataset.info.normalisation)) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 image, not {}", options.batch);
   if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
   if (split_->size() > std::numeric_limits<uint32_t>::max()) {
@@ -265,7 +268,7 @@ void Pipeline::fill(Slot& slot, uint8_t* scratch) {
     for (int64_t row = 0; row < slot.batch.rows; ++row) {
       const int64_t sample = order_[static_cast<size_t>(first + row)];
       slot.labels[row] = split_->label(sample);
-      write_image(split_->pixels(sample, scratch), sample, slot.images + row * image_.elements());
+      write_sample(sample, scratch, slot.images + row * image_.elements());
     }
     std::fill(slot.labels + slot.batch.rows, slot.labels + options_.batch, 0);
     std::fill(slot.images + slot.batch.rows * image_.elements(),
@@ -276,7 +279,18 @@ void Pipeline::fill(Slot& slot, uint8_t* scratch) {
 }
 
 /// The normalising table is exact and the same on every machine; a multiply-add need not be.
-void Pipeline::write_image(const uint8_t* pixels, int64_t sample, float* out) const {
+void Pipeline::write_sample(int64_t sample, uint8_t* scratch, float* out) const {
+  if (const float* const values = split_->values(sample)) {
+    write_image(values, sample, out, [](int64_t, float value) { return value; });
+    return;
+  }
+  write_image(split_->pixels(sample, scratch), sample, out, [this](int64_t c, uint8_t pixel) {
+    return normalised_[static_cast<size_t>(c)][pixel];
+  });
+}
+
+template <typename T, typename Normalise>
+void Pipeline::write_image(const T* image, int64_t sample, float* out, Normalise normalise) const {
   const int64_t height = image_[1], width = image_[2];
   Rng rng(options_.seed, Purpose::augment, static_cast<uint32_t>(epoch_),
           static_cast<uint64_t>(sample));
@@ -289,16 +303,15 @@ void Pipeline::write_image(const uint8_t* pixels, int64_t sample, float* out) co
   const int64_t begin = std::clamp<int64_t>(-right, 0, width);
   const int64_t end = std::clamp<int64_t>(width - right, begin, width);
   for (int64_t c = 0; c < image_[0]; ++c) {
-    const std::array<float, 256>& table = normalised_[static_cast<size_t>(c)];
     for (int64_t y = 0; y < height; ++y, out += width) {
       const int64_t from = y + down;
       if (from < 0 || from >= height) {
         std::fill_n(out, width, 0.0f);
         continue;
       }
-      const uint8_t* in = pixels + (c * height + from) * width + right;
+      const T* in = image + (c * height + from) * width + right;
       std::fill_n(out, begin, 0.0f);
-      for (int64_t x = begin; x < end; ++x) out[x] = table[in[x]];
+      for (int64_t x = begin; x < end; ++x) out[x] = normalise(c, in[x]);
       std::fill(out + end, out + width, 0.0f);
       if (mirror) std::reverse(out, out + width);
     }

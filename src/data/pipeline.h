@@ -93,14 +93,16 @@ class Pipeline : public BatchSource {
   void end();
   bool may_fill() const;
   void fill(Slot& slot, uint8_t* scratch);
-  void write_image(const uint8_t* pixels, int64_t sample, float* out) const;
+  void write_sample(int64_t sample, uint8_t* scratch, float* out) const;
+  template <typename T, typename Normalise>
+  void write_image(const T* image, int64_t sample, float* out, Normalise normalise) const;
   Slot* find(State state, int64_t index);
 
   const Shape image_;
   const std::shared_ptr<const Split> split_;
   const PipelineOptions options_;
   const int64_t batches_;
-  std::vector<std::array<float, 256>> normalised_;  // by channel and pixel value
+  std::vector<std::array<float, 256>> normalised_;  // pixels, by channel and value
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable can_fill_, made_;

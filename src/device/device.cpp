@@ -6,18 +6,14 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/registry.h"
 
 namespace crossbow {
 namespace {
 
-struct Kind {
-  RegisterDevice::Make make;
-  std::map<int, std::unique_ptr<Device>> devices;
-};
-
-std::map<std::string, Kind, std::less<>>& kinds() {
-  static std::map<std::string, Kind, std::less<>> map;
-  return map;
+Registry<RegisterDevice::Make>& registry() {
+  static Registry<RegisterDevice::Make> kinds("device");
+  return kinds;
 }
 
 }  // namespace
@@ -46,22 +42,21 @@ void Device::copy_now(void* to, const void* from, size_t bytes) {
 
 Device& find_device(std::string_view kind, int index) {
   static std::mutex mutex;
+  static std::map<std::pair<std::string, int>, std::unique_ptr<Device>> devices;
+  const auto* const make = registry().find(kind);
+  if (!make) fail("there is no device '{}', and there are no kernels for one", kind);
   const std::lock_guard lock(mutex);
-  const auto it = kinds().find(kind);
-  if (it == kinds().end()) fail("there is no device '{}', and there are no kernels for one", kind);
-  auto& made = it->second.devices[index];
-  if (!made) made = it->second.make(index);
-  return *made;
+  auto& device = devices[{std::string(kind), index}];
+  if (!device) device = (*make)(index);
+  return *device;
 }
 
 bool is_device(std::string_view kind) {
-  return kinds().count(kind) > 0;
+  return registry().find(kind) != nullptr;
 }
 
 RegisterDevice::RegisterDevice(std::string_view kind, Make make) {
-  if (!kinds().try_emplace(std::string(kind), Kind{make, {}}).second) {
-    fail("the device '{}' is registered twice", kind);
-  }
+  registry().add(kind, make);
 }
 
 }  // namespace crossbow

@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
 
 #include "core/error.h"
+#include "core/registry.h"
 
 namespace crossbow {
 namespace {
 
-using Key = std::pair<std::string_view, DType>;
+Registry<const VectorMath*>& registry() {
+  static Registry<const VectorMath*> implementations("vector math");
+  return implementations;
+}
 
-std::map<Key, const VectorMath*>& implementations() {
-  static std::map<Key, const VectorMath*> map;
-  return map;
+std::string key(std::string_view device, DType dtype) {
+  return fmt::format("{} in {}", device, name_of(dtype));
 }
 
 }  // namespace
@@ -26,16 +27,16 @@ double clip_scale(double limit, std::span<const double> sums) {
 }
 
 const VectorMath& vector_math(std::string_view device, DType dtype) {
-  const auto it = implementations().find({device, dtype});
-  if (it == implementations().end()) {
+  const auto* const math = registry().find(key(device, dtype));
+  if (!math) {
     fail("the device '{}' has no vector math for {} parameters; use f32", device, name_of(dtype));
   }
-  return *it->second;
+  return **math;
 }
 
 RegisterVectorMath::RegisterVectorMath(std::string_view device, DType dtype,
                                        const VectorMath& math) {
-  implementations()[{device, dtype}] = &math;
+  registry().add(key(device, dtype), &math);
 }
 
 }  // namespace crossbow

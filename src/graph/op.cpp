@@ -1,43 +1,32 @@
 #include "graph/op.h"
 
-#include <deque>
-#include <map>
-
-#include "core/error.h"
+#include "core/registry.h"
 #include "graph/source.h"
 
 namespace crossbow {
 namespace {
 
-struct Registry {
-  std::deque<Op> ops;  // addresses stay valid
-  std::map<std::string_view, const Op*> by_name;
-};
-
-Registry& registry() {
-  static Registry r;
-  return r;
+Registry<Op>& registry() {
+  static Registry<Op> ops("op");
+  return ops;
 }
 
 }  // namespace
 
 const Op& register_op(Op op) {
-  Registry& r = registry();
-  if (r.by_name.count(op.name)) fail("the op '{}' is registered twice", op.name);
-  const Op& stored = r.ops.emplace_back(std::move(op));
-  r.by_name[stored.name] = &stored;
-  return stored;
+  const std::string_view name = op.name;
+  return registry().add(name, std::move(op));
 }
 
 const Op& find_op(std::string_view name) {
-  const auto it = registry().by_name.find(name);
-  if (it == registry().by_name.end()) fail("there is no op '{}'", name);
-  return *it->second;
+  const Op* const op = registry().find(name);
+  if (!op) fail("there is no op '{}'", name);
+  return *op;
 }
 
 std::vector<const Op*> all_ops() {
   std::vector<const Op*> ops;
-  for (const auto& [name, op] : registry().by_name) ops.push_back(op);
+  for (const auto& [name, op] : registry()) ops.push_back(&op);
   return ops;
 }
 

@@ -78,7 +78,7 @@ struct Op {
   std::vector<Case> (*cases)() = nullptr;
 };
 
-/// Adds to the registry; two ops of one name are a programming error (throws).
+/// Adds to the registry. Throws Error if there is an op of that name.
 const Op& register_op(Op op);
 /// Throws Error if there is none of that name.
 const Op& find_op(std::string_view name);

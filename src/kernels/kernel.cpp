@@ -1,21 +1,27 @@
 #include "kernels/kernel.h"
 
+#include <map>
+
 #include "core/error.h"
 
 namespace crossbow {
 
 KernelRegistry& KernelRegistry::of(std::string_view device) {
   static std::map<std::string, KernelRegistry, std::less<>> registries;
-  return registries.try_emplace(std::string(device)).first->second;
+  return registries.try_emplace(std::string(device), device).first->second;
 }
 
-void KernelRegistry::add(std::string_view op, PrepareFn prepare) {
-  kernels_.insert_or_assign(std::string(op), prepare);
+KernelRegistry::KernelRegistry(std::string_view device)
+    : kernels_(fmt::format("{} kernel", device)) {}
+
+void KernelRegistry::set_reorder(ReorderFn reorder) {
+  if (reorder_) fail("a reorder is registered twice for one device");
+  reorder_ = reorder;
 }
 
 PrepareFn KernelRegistry::find(std::string_view op) const {
-  const auto it = kernels_.find(op);
-  return it == kernels_.end() ? nullptr : it->second;
+  const PrepareFn* const prepare = kernels_.find(op);
+  return prepare ? *prepare : nullptr;
 }
 
 PreparedKernel KernelRegistry::reorder(const Layout& from, const Layout& to, int threads) const {

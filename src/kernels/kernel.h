@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/registry.h"
 #include "device/call.h"
 #include "device/layout.h"
 #include "graph/op.h"
@@ -64,15 +64,18 @@ using ReorderFn = PreparedKernel (*)(const Layout& from, const Layout& to, int t
 class KernelRegistry {
  public:
   static KernelRegistry& of(std::string_view device);
-  void add(std::string_view op, PrepareFn prepare);
+  explicit KernelRegistry(std::string_view device);
+
+  /// These throw Error if the device has one already.
+  void add(std::string_view op, PrepareFn prepare) { kernels_.add(op, prepare); }
+  void set_reorder(ReorderFn reorder);
   PrepareFn find(std::string_view op) const;  // null if the device lacks it
-  void set_reorder(ReorderFn reorder) { reorder_ = reorder; }
   /// Throws Error if the device has one layout and element type only.
   PreparedKernel reorder(const Layout& from, const Layout& to, int threads) const;
 
  private:
   ReorderFn reorder_ = nullptr;
-  std::map<std::string, PrepareFn, std::less<>> kernels_;
+  Registry<PrepareFn> kernels_;
 };
 
 /// `static const RegisterKernel k{"ref", "relu", prepare};`

@@ -1,25 +1,27 @@
 #include "kernels/precision.h"
 
-#include <map>
+#include "core/registry.h"
 
 namespace crossbow {
 namespace {
 
-std::map<std::string_view, bool (*)()>& devices() {
-  static std::map<std::string_view, bool (*)()> map;
-  return map;
+using HasBf16 = bool (*)();
+
+Registry<HasBf16>& registry() {
+  static Registry<HasBf16> devices("test for bf16 of the device");
+  return devices;
 }
 
 }  // namespace
 
 DType computed_precision(std::string_view device, DType asked) {
-  const auto it = devices().find(device);
-  const bool lacks = asked == DType::bf16 && it != devices().end() && !it->second();
+  const HasBf16* const has = registry().find(device);
+  const bool lacks = asked == DType::bf16 && has && !(*has)();
   return lacks ? DType::f32 : asked;
 }
 
 RegisterBf16::RegisterBf16(std::string_view device, bool (*has_bf16)()) {
-  devices()[device] = has_bf16;
+  registry().add(device, has_bf16);
 }
 
 }  // namespace crossbow

@@ -37,7 +37,7 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
       scheduler_(options.threads.devices, options.learners, options.threads.workers),
       landed_(std::make_unique<std::atomic<int64_t>[]>(
           static_cast<size_t>(options.threads.devices * options.learners))),
-      snapshot_(*layout_, device()),
+      snapshot_(*layout_, device(), /*trained=*/false),
       workers_(options.threads) {
   if (sync_ && devices_.size() > 1) {
     comm_ = std::make_unique<LocalGroup>(devices_, layout_->parameter_elements, layout_->dtype,

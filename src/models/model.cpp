@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/nearest.h"
+#include "core/registry.h"
 #include "graph/source.h"
 #include "models/options.h"
 #include "ops/loss.h"
@@ -21,15 +21,14 @@ struct ByNameAndNumber {  // resnet-20 before resnet-110
   }
 };
 
-std::map<std::string, Model, ByNameAndNumber>& registry() {
-  static std::map<std::string, Model, ByNameAndNumber> models;
+Registry<Model, ByNameAndNumber>& registry() {
+  static Registry<Model, ByNameAndNumber> models("model");
   return models;
 }
 
-std::vector<std::string> names_nearest_first(std::string_view asked) {
-  std::vector<std::string> names;
-  for (const auto& [name, model] : registry()) names.push_back(name);
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+std::vector<std::string_view> names_nearest_first(std::string_view asked) {
+  std::vector<std::string_view> names = registry().names();
+  std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
     return edit_distance(asked, a) < edit_distance(asked, b);
   });
   return names;
@@ -59,18 +58,18 @@ std::map<std::string, std::string> with_options_of(std::string_view name,
 }  // namespace
 
 RegisterModel::RegisterModel(Model model) {
-  std::string name = model.name;
-  registry().emplace(std::move(name), std::move(model));
+  const std::string name = model.name;
+  registry().add(name, std::move(model));
 }
 
 const Model& find_model(std::string_view name) {
   const std::string_view plain = name.substr(0, name.find(':'));
-  const auto it = registry().find(plain);
-  if (it == registry().end()) {
+  const Model* const model = registry().find(plain);
+  if (!model) {
     fail_usage("there is no model '{}'; there are, the nearest first: {}", plain,
                fmt::join(names_nearest_first(plain), ", "));
   }
-  return it->second;
+  return *model;
 }
 
 std::vector<const Model*> all_models() {

@@ -121,14 +121,17 @@ int64_t ParameterLayout::trained() const {
 }
 
 Replica::Replica(const ParameterLayout& layout, bool with_gradients)
-    : parameters(layout.parameter_elements * size_of(layout.dtype)),
+    : device(&find_device("cpu")),
+      parameters(layout.parameter_elements * size_of(layout.dtype)),
       gradients(with_gradients ? layout.parameter_elements * size_of(layout.dtype) : 0),
       momentum(layout.parameter_elements * size_of(layout.dtype)),
       states(layout.state_elements * size_of(layout.dtype)) {}
 
-Replica::Replica(const ParameterLayout& layout, Device& device)
-    : parameters(device.allocate_zeroed(layout.parameter_elements * size_of(layout.dtype))),
-      states(device.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {}
+Replica::Replica(const ParameterLayout& layout, Device& on, bool trained)
+    : device(&on),
+      parameters(on.allocate_zeroed(layout.parameter_elements * size_of(layout.dtype))),
+      momentum(on.allocate_zeroed(trained ? parameters.size() : 0)),
+      states(on.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {}
 
 void read_part(const Layout& layout, const void* from, int64_t first, std::span<float> row_major) {
   for_each_element(layout, first, row_major.size(),

@@ -39,8 +39,9 @@ struct ParameterLayout {
 struct Replica {
   /// In the host's memory.
   explicit Replica(const ParameterLayout& layout, bool with_gradients = true);
-  /// In a device's, for evaluation: parameters and states alone.
-  Replica(const ParameterLayout& layout, Device& device);
+  /// In a device's: parameters and states, and momentum if it is to be trained.
+  Replica(const ParameterLayout& layout, Device& device, bool trained);
+  Device* device;
   Buffer parameters, gradients, momentum, states;
 };
 

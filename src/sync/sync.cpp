@@ -1,15 +1,13 @@
 #include "sync/sync.h"
 
-#include <map>
-
-#include "core/error.h"
 #include "core/nearest.h"
+#include "core/registry.h"
 
 namespace crossbow {
 namespace {
 
-std::map<std::string_view, SyncEntry>& registry() {
-  static std::map<std::string_view, SyncEntry> entries;
+Registry<SyncEntry>& registry() {
+  static Registry<SyncEntry> entries("synchronisation algorithm");
   return entries;
 }
 
@@ -45,7 +43,7 @@ void refuse_unused(std::string_view name, const SyncOptions& o, const SyncUses& 
 }  // namespace
 
 RegisterSync::RegisterSync(const SyncEntry& entry) {
-  registry().emplace(entry.name, entry);
+  registry().add(entry.name, entry);
 }
 
 std::vector<SyncEntry> sync_catalogue() {
@@ -55,19 +53,18 @@ std::vector<SyncEntry> sync_catalogue() {
 }
 
 SolverNeeds sync_needs(std::string_view name) {
-  const auto it = registry().find(name);
-  return it == registry().end() ? SolverNeeds{} : it->second.needs;
+  const SyncEntry* const entry = registry().find(name);
+  return entry ? entry->needs : SolverNeeds{};
 }
 
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
-  const auto it = registry().find(name);
-  if (it == registry().end()) {
-    std::vector<std::string_view> names;
-    for (const auto& [known, entry] : registry()) names.push_back(known);
+  const SyncEntry* const entry = registry().find(name);
+  if (!entry) {
+    const auto names = registry().names();
     fail_usage("--sync {}: there is no such algorithm; known are {}{}", name,
                fmt::join(names, ", "), did_you_mean(name, names));
   }
-  refuse_unused(name, options, it->second.uses);
+  refuse_unused(name, options, entry->uses);
   if (options.period && *options.period < 1) {
     fail_usage("--sync-period {}: it must be at least 1", *options.period);
   }
@@ -82,8 +79,8 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
   if (options.alpha && !(*options.alpha > 0)) {
     fail_usage("--alpha {}: it must be above 0", *options.alpha);
   }
-  check_momentum(name, options, it->second.needs.momentum);
-  return it->second.make(options);
+  check_momentum(name, options, entry->needs.momentum);
+  return entry->make(options);
 }
 
 }  // namespace crossbow

@@ -181,10 +181,9 @@ void copy_values(Checkpoint& checkpoint) {
   }
 }
 
-void store(const ParameterLayout& layout, const Replica& model, Device& device,
-           Checkpoint& checkpoint) {
-  store_slots(layout.parameters, model.parameters.data(), device, Role::parameter, 0, checkpoint);
-  store_slots(layout.states, model.states.data(), device, Role::state, 0, checkpoint);
+void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
+  store_slots(layout.parameters, model.parameters.data(), *model.device, Role::parameter, 0, checkpoint);
+  store_slots(layout.states, model.states.data(), *model.device, Role::state, 0, checkpoint);
 }
 
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
@@ -194,10 +193,10 @@ void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
   }
 }
 
-bool all_finite(const ParameterLayout& layout, const Replica& model, Device& device,
+bool all_finite(const ParameterLayout& layout, const Replica& model,
                 std::span<const EngineBuffer> buffers) {
-  bool finite = all_finite(device, model.parameters.data(), layout.parameter_elements) &&
-                all_finite(device, model.states.data(), layout.state_elements);
+  bool finite = all_finite(*model.device, model.parameters.data(), layout.parameter_elements) &&
+                all_finite(*model.device, model.states.data(), layout.state_elements);
   for (const EngineBuffer& b : buffers) {
     const bool states = b.kind == EngineBuffer::Kind::states;
     finite = finite && all_finite(*b.device, b.data,
@@ -212,10 +211,9 @@ bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {
   });
 }
 
-void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model,
-             Device& device) {
-  restore_slots(checkpoint, layout.parameters, model.parameters.data(), device, Role::parameter, 0);
-  restore_slots(checkpoint, layout.states, model.states.data(), device, Role::state, 0);
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {
+  restore_slots(checkpoint, layout.parameters, model.parameters.data(), *model.device, Role::parameter, 0);
+  restore_slots(checkpoint, layout.states, model.states.data(), *model.device, Role::state, 0);
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,

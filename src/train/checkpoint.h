@@ -69,15 +69,14 @@ Checkpoint decode(const FileBytes& file);
 /// The same without a look at the tensors, whose damage goes unnoticed.
 Checkpoint decode_header(const FileBytes& file);
 
-/// Adds a model's parameters and states, on that device. Their values stay where they are: the
-/// checkpoint is of use until `model` changes.
-void store(const ParameterLayout& layout, const Replica& model, Device& device,
-           Checkpoint& checkpoint);
+/// Adds a model's parameters and states. Their values stay where they are: the checkpoint is of use
+/// until `model` changes.
+void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint);
 /// Adds what a run needs beside them to go on; as above.
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint);
 /// Whether all that a checkpoint would hold are finite numbers. One pass over memory.
-bool all_finite(const ParameterLayout& layout, const Replica& model, Device& device,
+bool all_finite(const ParameterLayout& layout, const Replica& model,
                 std::span<const EngineBuffer> buffers);
 /// Copies all values, so that the checkpoint outlives what it was made from: for a state that goes
 /// from one team of learners to the next.
@@ -85,8 +84,7 @@ void copy_values(Checkpoint& checkpoint);
 /// Whether the checkpoint has what that buffer needs.
 bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer);
 /// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.
-void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model,
-             Device& device);
+void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model);
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
              std::span<const EngineBuffer> buffers);
 

@@ -7,12 +7,9 @@
 #include "data/pipeline.h"
 #include "learner/workers.h"
 #include "plan/compiled_model.h"
+#include "train/record.h"
 
 namespace crossbow {
-
-struct Evaluation {
-  double loss = 0, accuracy = 0;  // means over all samples; accuracy a fraction
-};
 
 /// Gets what the model made of a batch: its samples from `first` on, and their logits, row-major
 /// [samples, classes]. Several workers may call it at a time.

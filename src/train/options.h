@@ -3,11 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace crossbow {
+
+namespace data {
+struct Dataset;
+}
 
 /// An unset optional is "auto": what the sync algorithm needs, else the model's recipe, or chosen
 /// by the program where the comment says so. A plain value.
@@ -15,9 +22,12 @@ struct TrainOptions {
   // What to train, on what.
   std::string model = "lenet";      // a name that `crossbow models` lists, options after a colon
   std::optional<std::string> data;  // NAME or NAME:DIR, as `crossbow data` lists
-  int64_t image_size = 0;           // side of an imagefolder's images; 0: as large as the first
-  std::optional<int64_t> pad;       // zeros around a training image for random crops
-  std::optional<bool> mirror;       // flip half of the training images
+  /// Instead of `data`: a set that the program holds, see data/memory.h. Not part of a
+  /// configuration file, so a run that is resumed must be given it again.
+  std::shared_ptr<const data::Dataset> dataset;
+  int64_t image_size = 0;      // side of an imagefolder's images; 0: as large as the first
+  std::optional<int64_t> pad;  // zeros around a training image for random crops
+  std::optional<bool> mirror;  // flip half of the training images
 
   // Who computes it.
   /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; or ref, the
@@ -40,6 +50,11 @@ struct TrainOptions {
   uint64_t seed = 1;
   bool deterministic = false;  // no timed choice: the same bits on a fresh machine too
   bool retune = false;         // look for the best number of learners again, and keep looking
+
+  /// What parameters and states start as, by their names in checkpoints, row-major; those not named
+  /// are drawn from the seed. The values must stay valid until train() returns. Not part of a
+  /// configuration file; of no use to a run that is resumed, which refuses it.
+  std::map<std::string, std::span<const float>> first_weights;
 
   // For how long.
   std::optional<int64_t> epochs;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "data/dataset.h"
+#include "data/memory.h"
 #include "sync/sync.h"
 #include "train/schedule.h"
 
@@ -40,6 +41,7 @@ void fill_needs(TrainOptions& o, const Recipe& recipe) {
 }  // namespace
 
 TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
+  if (o.dataset) fill(o.data, data::kMemory);
   fill(o.data, recipe.data.empty() ? "digits" : recipe.data);
   fill(o.pad, recipe.pad);
   fill(o.mirror, recipe.mirror);

@@ -10,6 +10,11 @@
 
 namespace crossbow {
 
+/// Of images that are not trained on.
+struct Evaluation {
+  double loss = 0, accuracy = 0;  // means over all images; accuracy a fraction
+};
+
 /// One epoch; times are of training alone.
 struct EpochRecord {
   int64_t epoch = 0;      // from 1

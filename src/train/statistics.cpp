@@ -13,8 +13,7 @@ int64_t Statistics::rows(int64_t samples, int64_t training_rows) {
 }
 
 Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
-                       std::span<const Workspace> workspaces, Device& device,
-                       const data::Dataset& dataset, const data::PipelineOptions& pipeline,
+                       std::span<const Workspace> workspaces, const data::Dataset& dataset, const data::PipelineOptions& pipeline,
                        int64_t images)
     : workers_(workers),
       workspaces_(workspaces),
@@ -22,16 +21,16 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
       elements_(model.parameters()->state_elements),
       pipeline_(dataset, dataset.train, pipeline),
       batches_(batches(pipeline_.samples(), pipeline.batch, images)),
-      mean_(device.allocate(replica.states.size())) {
+      mean_(replica.device->allocate(replica.states.size())) {
   const auto program = model.statistics(pipeline.batch);
   for (const Workspace& workspace : workspaces) {
     ReplicaView view;
     view.parameters = view.next_parameters = replica.parameters.data();
-    view.states = states_.emplace_back(device.allocate_zeroed(replica.states.size())).data();
+    view.states = states_.emplace_back(replica.device->allocate_zeroed(replica.states.size())).data();
     bound_.emplace_back(program, view, workspace);
   }
   for (int64_t b = 0; b < batches_; ++b)
-    measured_.push_back(device.allocate(replica.states.size()));
+    measured_.push_back(replica.device->allocate(replica.states.size()));
 }
 
 void Statistics::apply(Replica& replica, int64_t step) {

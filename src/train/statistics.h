@@ -25,7 +25,7 @@ class Statistics {
   /// `model` must have been asked for its statistics program of `pipeline.batch` rows. `images` are
   /// rounded up to whole batches, as far as the split has them.
   Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
-             std::span<const Workspace> workspaces, Device& device, const data::Dataset& dataset,
+             std::span<const Workspace> workspaces, const data::Dataset& dataset,
              const data::PipelineOptions& pipeline, int64_t images);
 
   /// Writes to the replica's states the means over the batches, which are the same each time. They

@@ -8,7 +8,6 @@
 
 #include "learner/memory.h"
 #include "models/model.h"
-#include "plan/compiled_model.h"
 #include "train/observer.h"
 #include "train/options.h"
 #include "train/record.h"

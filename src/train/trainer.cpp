@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "plan/named_tensors.h"
 #include "train/setup.h"
 
 namespace crossbow {
@@ -32,7 +33,7 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
   open.progress = [&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   };
-  auto dataset = data::open_dataset(*options.data, open);
+  const auto dataset = options.dataset ? options.dataset : data::open_dataset(*options.data, open);
   const int64_t samples = dataset->train->size();
   if (options.batch > samples) {
     fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
@@ -121,9 +122,12 @@ void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
   Engine& engine = team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
   if (from) {
-    restore(*from, engine.layout(), first, find_device("cpu"));
+    restore(*from, engine.layout(), first);
   } else {
     initialise(engine.layout(), first, options_.seed);
+    for (const auto& [name, values] : options_.first_weights) {
+      write_named(engine.layout(), first, name, values);
+    }
   }
   engine.start_from(first);
   if (from) {
@@ -380,7 +384,7 @@ Checkpoint Trainer::state(const Replica& model) const {
   }
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
-  store(team_->engine.layout(), model, team_->engine.device(), checkpoint);
+  store(team_->engine.layout(), model, checkpoint);
   store(team_->engine.layout(), team_->engine.buffers(), checkpoint);
   return checkpoint;
 }
@@ -390,7 +394,7 @@ void Trainer::save() {
 }
 
 void Trainer::save(const Replica& model) {
-  if (!all_finite(engine().layout(), model, engine().device(), engine().buffers())) {
+  if (!all_finite(engine().layout(), model, engine().buffers())) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step, schedule_.rate(samples_seen()));
   }

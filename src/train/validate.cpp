@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/nearest.h"
-#include "data/dataset.h"
+#include "data/memory.h"
 #include "sync/sync.h"
 #include "train/config.h"
 #include "train/schedule.h"
@@ -143,7 +143,11 @@ void validate_loss(const TrainOptions& o) {
 
 void validate_data(const TrainOptions& o) {
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
-  const bool sized = o.data && data::catalogue_entry(*o.data).image.rank() == 0;
+  if (o.dataset && o.data != data::kMemory) {
+    fail_usage("--data {}: dataset is set too; leave one of them out", *o.data);
+  }
+  const bool sized =
+      o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).image.rank() == 0;
   if (o.image_size > 0 && !sized) {
     fail_usage(
         "--image-size {}: only the images of a folder are scaled, with --data imagefolder:DIR",
@@ -187,6 +191,9 @@ void validate(const TrainOptions& o) {
   validate_loss(o);
   if (o.keep_best && !o.out) {
     fail_usage("--keep-best: there is no folder to keep the best checkpoint in; set --out");
+  }
+  if (o.resume && !o.first_weights.empty()) {
+    fail_usage("first_weights: a resumed run goes on with the weights that it has; leave them out");
   }
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});

@@ -1,0 +1,60 @@
+#include "plan/named_tensors.h"
+
+#include "core/error.h"
+#include "core/nearest.h"
+#include "device/host_window.h"
+
+namespace crossbow {
+namespace {
+
+struct Place {
+  const Layout& layout;
+  std::byte* data;
+};
+
+[[noreturn]] void fail_unknown(const ParameterLayout& layout, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const auto* slots : {&layout.parameters, &layout.states}) {
+    for (const auto& slot : *slots) names.push_back(slot.name);
+  }
+  fail_usage("the net has no tensor '{}' among its {}{}", name, names.size(),
+             did_you_mean(name, names));
+}
+
+Place find(const ParameterLayout& layout, const Replica& replica, std::string_view name) {
+  for (const auto& [slots, buffer] : {std::pair(&layout.parameters, &replica.parameters),
+                                      std::pair(&layout.states, &replica.states)}) {
+    for (const auto& slot : *slots) {
+      if (slot.name != name) continue;
+      const auto bytes = static_cast<size_t>(slot.offset) * size_of(layout.dtype);
+      return {slot.layout, buffer->data() + bytes};
+    }
+  }
+  fail_unknown(layout, name);
+}
+
+}  // namespace
+
+std::vector<float> read_named(const ParameterLayout& layout, const Replica& replica,
+                              std::string_view name) {
+  const Place place = find(layout, replica, name);
+  std::vector<float> values(static_cast<size_t>(place.layout.shape.elements()));
+  const HostWindow window(*replica.device, place.data, place.layout.bytes());
+  read_tensor(place.layout, window.data(), values);
+  return values;
+}
+
+void write_named(const ParameterLayout& layout, const Replica& replica, std::string_view name,
+                 std::span<const float> values) {
+  const Place place = find(layout, replica, name);
+  const Shape& shape = place.layout.shape;
+  if (static_cast<int64_t>(values.size()) != shape.elements()) {
+    fail_usage("{} has shape {}, which is {} values, but {} were given", name, shape.str(),
+               shape.elements(), values.size());
+  }
+  const HostDraft draft(*replica.device, place.data, place.layout.bytes());
+  write_tensor(place.layout, draft.data(), values);
+  draft.commit();
+}
+
+}  // namespace crossbow
