@@ -38,7 +38,7 @@ TEST(Registry, NothingIsRegisteredTwice) {
   EXPECT_EQ(error_of([] { RegisterModel(find_model("lenet")); }),
             "the model 'lenet' is registered twice");
   EXPECT_EQ(error_of([] {
-              RegisterSync({"sma", "", nullptr});
+              RegisterSync({"sma", "", {}, nullptr});
             }),
             "the synchronisation algorithm 'sma' is registered twice");
   EXPECT_EQ(error_of([] { RegisterKernel("cpu", "relu", nullptr); }),

@@ -48,7 +48,7 @@ struct Optimised {
       for (int64_t i = 0; i < kSize; ++i) b->as<float>()[i] = static_cast<float>(rng.gaussian());
     }
     const VectorMath& math = vector_math("cpu", DType::f32);
-    norm = math.squared_norm(gradient.data(), kSize);
+    math.squared_norm(gradient.data(), kSize, &norm);
     math.sgd_step(
         {.lr = 0.1, .momentum = 0.9, .pull = 0.1},
         {weights.data(), gradient.data(), velocity.data(), central.data(), weights.data()}, kSize);
