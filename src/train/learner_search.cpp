@@ -69,7 +69,32 @@ std::optional<AutoTuner::Trial> LearnerSearch::remembered() {
   return {};
 }
 
-void LearnerSearch::resume(const Arrangement& arrangement, bool settled) {
+void LearnerSearch::resume(const Arrangement& arrangement, bool settled,
+                           std::vector<LearnerChange> changes) {
+  ahead_.assign(changes.begin(), changes.end());
+  start_again(arrangement, settled);
+}
+
+std::optional<LearnerChange> LearnerSearch::due(std::pair<int64_t, int64_t> place,
+                                                bool settled) const {
+  if (!ahead_.empty()) {
+    if (ahead_.front().place() > place) return {};
+    return ahead_.front();
+  }
+  if (!moving() && this->settled() == settled) return {};
+  return LearnerChange{place.first, place.second, wanted(), this->settled()};
+}
+
+void LearnerSearch::made(const LearnerChange& change) {
+  if (ahead_.empty()) {
+    moving_ = false;
+  } else {
+    ahead_.pop_front();
+    start_again(change.arrangement, change.settled);
+  }
+}
+
+void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   tuner_.reset();
   given_ = settled ? arrangement : candidates_[0];
   if (candidates_.size() > 1 && (!settled || retune_)) tuner_.emplace(candidates_, retune_);
@@ -93,7 +118,7 @@ void LearnerSearch::limit(int learners) {
 }
 
 void LearnerSearch::progress(int64_t batches) {
-  if (!tuner_ || !tuner_->listening() || moving()) return;
+  if (!tuner_ || !tuner_->listening() || !ahead_.empty() || moving()) return;
   const auto rate = throughput_.window(batches, int64_t{devices_} * wanted().learners);
   if (!rate) return;
   const Arrangement before = wanted();

@@ -2,20 +2,25 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/graph.h"
 #include "learner/auto_tuner.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
 #include "train/observer.h"
+#include "train/record.h"
 #include "train/throughput.h"
 
 namespace crossbow {
 
 /// Tells the observer what it tries and finds, and lets the tuner remember it for this machine,
-/// net, batch, precision and algorithm. One thread, but for `moving`.
+/// net, batch, precision and algorithm. In a resumed run, the changes that it made before come
+/// first, at the same places. One thread, but for `moving`.
 class LearnerSearch {
  public:
   /// At most `most` learners on a device. What is passed by reference must outlive the search.
@@ -24,8 +29,9 @@ class LearnerSearch {
 
   /// What a new run starts with.
   Arrangement start();
-  /// What a resumed run had settled on, or else had just tried.
-  void resume(const Arrangement& arrangement, bool settled);
+  /// What a resumed run had settled on, or else had just tried, and the changes that it made
+  /// afterwards: nothing is looked for before the last of them.
+  void resume(const Arrangement& arrangement, bool settled, std::vector<LearnerChange> changes);
   bool settled() const { return !tuner_ || tuner_->settled(); }
   LearnerChoice choice() const;
   /// More on a device cannot be had, or have nothing to do; what runs stays.
@@ -34,12 +40,24 @@ class LearnerSearch {
   void begin_segment() { throughput_.begin_segment(); }
   /// So many batches of the segment are done by now.
   void progress(int64_t batches);
-  /// Whether the segment should end because the run is to go on with wanted(). Any thread.
-  bool moving() const { return moving_.load(std::memory_order_relaxed); }
-  Arrangement wanted() const { return tuner_ ? tuner_->current() : given_; }
-  void moved() { moving_ = false; }
+  /// Whether the segment should end, at whatever place, because a change is due. Any thread.
+  bool moving() const { return ahead_.empty() && moving_.load(std::memory_order_relaxed); }
+
+  /// The change to be made at this place, before which the run had settled or not; nothing if there
+  /// is none (any more).
+  std::optional<LearnerChange> due(std::pair<int64_t, int64_t> place, bool settled) const;
+  /// It has been made.
+  void made(const LearnerChange& change);
+  /// Changes that were made before and are to be made again.
+  int64_t ahead() const { return static_cast<int64_t>(ahead_.size()); }
+  /// The place of the next of them, if it is in that epoch: its batch, else `otherwise`.
+  int64_t next_batch(int64_t epoch, int64_t otherwise) const {
+    return !ahead_.empty() && ahead_.front().epoch == epoch ? ahead_.front().batch : otherwise;
+  }
 
  private:
+  Arrangement wanted() const { return tuner_ ? tuner_->current() : given_; }
+  void start_again(const Arrangement& arrangement, bool settled);
   std::optional<AutoTuner::Trial> remembered();
   void tell(const AutoTuner::Trial& trial);
   void settle();
@@ -55,6 +73,7 @@ class LearnerSearch {
   Arrangement given_;               // where there is nothing to look for
   std::optional<AutoTuner> tuner_;  // where there is
   std::atomic<bool> moving_{false};
+  std::deque<LearnerChange> ahead_;
 };
 
 }  // namespace crossbow

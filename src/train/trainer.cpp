@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "plan/named_tensors.h"
+#include "train/result.h"
 #include "train/setup.h"
 
 namespace crossbow {
@@ -77,6 +78,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
       schedule_(Schedule::of(options, dataset_->train->size())),
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
+      recorder_(position_, options_, samples(), schedule_, folder, observer),
       search_(options, most_learners(), graph_, tuner_, throughput, observer),
       watch_(dataset_->info.classes, loss_of(options), *options.lr),
       statistics_watch_(graph_, dataset_->info.classes) {
@@ -86,8 +88,7 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
     tuner_.preset(folder_->plan_before());
     position_ = saved_ = from->position;
     history_ = from->history;
-    search_.resume(position_.arrangement, position_.settled);
-    changes_ahead_ = folder_->changes_after(position_);
+    search_.resume(position_.arrangement, position_.settled, folder_->changes_after(position_));
   } else {
     position_.arrangement = search_.start();
     position_.settled = search_.settled();
@@ -170,17 +171,12 @@ void Trainer::share_momentum(const Arrangement& next, Checkpoint& state) const {
 
 void Trainer::make_changes() {
   const std::pair now(position_.epoch, position_.batch);
-  while (!changes_ahead_.empty() && changes_ahead_.front().place() <= now) {
-    make(changes_ahead_.front());
-    changes_ahead_.erase(changes_ahead_.begin());
-    search_.resume(position_.arrangement, position_.settled);
+  while (const auto change = search_.due(now, position_.settled)) {
+    const bool is_new = search_.ahead() == 0;
+    if (folder_ && is_new) folder_->learners().append(*change);  // before any step depends on it
+    make(*change);
+    search_.made(*change);
   }
-  if (!changes_ahead_.empty()) return;
-  if (!search_.moving() && search_.settled() == position_.settled) return;
-  const LearnerChange change{now.first, now.second, search_.wanted(), search_.settled()};
-  if (folder_) folder_->learners().append(change);  // before any step depends on it
-  make(change);
-  search_.moved();
 }
 
 void Trainer::tell_team() {
@@ -241,15 +237,13 @@ bool Trainer::train_epoch() {
 bool Trainer::train_segment() {
   const int64_t first = position_.batch;
   const int64_t k = engine().learners();
-  const int64_t drops = schedule_.drops(samples_seen());
-  const int64_t until_drop = schedule_.next_drop(samples_seen()) - samples_seen();
+  const int64_t drops = schedule_.drops(recorder_.samples_seen());
+  const int64_t until_drop =
+      schedule_.next_drop(recorder_.samples_seen()) - recorder_.samples_seen();
   const int64_t iterations = (until_drop - 1) / (k * options_.batch) + 1;
   const auto start = Clock::now();
   const double before = position_.seconds;
-  int64_t left = pipeline_.batches() - first;
-  if (!changes_ahead_.empty() && changes_ahead_.front().epoch == position_.epoch) {
-    left = std::min(left, changes_ahead_.front().batch - first);
-  }
+  const int64_t left = search_.next_batch(position_.epoch, pipeline_.batches()) - first;
 
   Segment segment;
   segment.source = &pipeline_;
@@ -258,13 +252,13 @@ bool Trainer::train_segment() {
   segment.first_batch = first;
   segment.batches = iterations > left / k ? left : iterations * k;
   segment.after_first_drop = drops > 0;
-  segment.ends_at_drop = schedule_.drops(samples_at(first + segment.batches)) > drops;
-  segment.rate = [this](int64_t batch) { return rate(batch); };
-  segment.stop = [this] { return observer_.stop_requested() || moving(); };
+  segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
+  segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
+  segment.stop = [this] { return observer_.stop_requested() || search_.moving(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
     report(first, done);
-    if (changes_ahead_.empty()) search_.progress(done);
+    search_.progress(done);
   };
   search_.begin_segment();
   const int64_t done = engine().run(segment);
@@ -273,7 +267,7 @@ bool Trainer::train_segment() {
 
   position_.exchanges = engine().exchanges();
   position_.since_exchange = engine().since_exchange();
-  const bool stopped = done < segment.batches && !moving();
+  const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
   return !stopped;
 }
@@ -282,40 +276,15 @@ void Trainer::report(int64_t first, int64_t done) {
   const int64_t k = engine().learners(), end = first + done;
   while (position_.batch < end) {
     const int64_t n = std::min(k, end - position_.batch);
-    report_iteration(std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
-                                                static_cast<size_t>(n)));
+    const auto losses = std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
+                                                   static_cast<size_t>(n));
+    if (const auto bad = recorder_.take(losses)) {
+      fail_not_finite(loss_became(*bad), position_.step - 1, recorder_.rate_at(position_.batch));
+    }
   }
   observer_.progress.done.store(std::min(position_.batch * options_.batch, samples()),
                                 std::memory_order_relaxed);
   if (const auto note = watch_.look(observer_.progress.loss)) observer_.note(*note);
-}
-
-void Trainer::report_iteration(std::span<const float> losses) {
-  Position& p = position_;
-  const double lr = rate(p.batch);
-  ++p.step;
-  double sum = 0;
-  int64_t rows = 0;
-  for (const float loss : losses) {
-    if (!std::isfinite(loss)) fail_not_finite(loss_became(loss), p.step - 1, lr);
-    sum += static_cast<double>(loss) * static_cast<double>(rows_of(p.batch));
-    rows += rows_of(p.batch);
-    ++p.batch;
-  }
-  p.loss_sum += sum;
-  p.logged_loss_sum += sum;
-  p.logged_rows += rows;
-  if (p.step % options_.log_every == 0) {
-    const double mean = p.logged_loss_sum / static_cast<double>(p.logged_rows);
-    if (folder_) folder_->metrics().step(p.step, samples_seen(), mean, lr);
-    p.logged_loss_sum = 0;
-    p.logged_rows = 0;
-  }
-  const auto loss = static_cast<float>(sum / static_cast<double>(rows));
-  std::atomic<float>& shown = observer_.progress.loss;
-  const float before = shown.load(std::memory_order_relaxed);
-  shown.store(std::isnan(before) ? loss : before + (loss - before) * 0.02f,
-              std::memory_order_relaxed);
 }
 
 /// The time that the model's batch-norm statistics take counts as training time.
@@ -360,7 +329,8 @@ bool Trainer::evaluate(EpochRecord& record) {
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {
-    fail_not_finite(loss_became(evaluation->loss), position_.step, schedule_.rate(samples_seen()));
+    fail_not_finite(loss_became(evaluation->loss), position_.step,
+                    schedule_.rate(recorder_.samples_seen()));
   }
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
@@ -379,8 +349,7 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.position = position_;
   checkpoint.position.wall_seconds += seconds_since(start_);
   if (folder_) {
-    checkpoint.position.changes =
-        folder_->learners().size() - static_cast<int64_t>(changes_ahead_.size());
+    checkpoint.position.changes = folder_->learners().size() - search_.ahead();
   }
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
@@ -396,7 +365,7 @@ void Trainer::save() {
 void Trainer::save(const Replica& model) {
   if (!all_finite(engine().layout(), model, engine().buffers())) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
-                    position_.step, schedule_.rate(samples_seen()));
+                    position_.step, schedule_.rate(recorder_.samples_seen()));
   }
   note_open_search();
   folder_->sync();
@@ -419,14 +388,6 @@ void Trainer::keep_if_best() {
   if (best_ && best_->beaten_by(history_.back())) best_->keep(history_.back());
 }
 
-int64_t Trainer::samples_at(int64_t batch) const {
-  return position_.epoch * samples() + std::min(batch * options_.batch, samples());
-}
-
-int64_t Trainer::rows_of(int64_t batch) const {
-  return std::min(options_.batch, samples() - batch * options_.batch);
-}
-
 bool Trainer::reached_target() const {
   return options_.target_accuracy && !history_.empty() && history_.back().test_accuracy &&
          *history_.back().test_accuracy >= *options_.target_accuracy;
@@ -437,32 +398,13 @@ bool Trainer::out_of_patience() const {
 }
 
 TrainResult Trainer::result(bool interrupted) const {
-  TrainResult r;
-  r.options = options_;
-  r.history = history_;
+  TrainResult r = result_of(options_, history_, position_, recorder_.samples_seen());
   r.interrupted = interrupted;
   r.stopped_early = !interrupted && position_.epoch < *options_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = position_.wall_seconds + seconds_since(start_);
-  r.waiting_seconds = position_.waiting_seconds;
-  r.arrangement = position_.arrangement;
   r.parameters = team_->engine.layout().trained();
   r.memory = team_->memory;
-  for (const EpochRecord& e : history_) {
-    r.train_seconds += e.seconds;
-    if (!e.test_accuracy) continue;
-    r.final_test_accuracy = e.test_accuracy;
-    r.final_test_loss = e.test_loss;
-    r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
-    const bool reached = options_.target_accuracy && *e.test_accuracy >= *options_.target_accuracy;
-    if (reached && !r.epochs_to_target) {
-      r.epochs_to_target = e.epoch;
-      r.seconds_to_target = r.train_seconds;
-    }
-  }
-  r.train_seconds += position_.seconds;
-  if (r.train_seconds > 0)
-    r.images_per_second = static_cast<double>(samples_seen()) / r.train_seconds;
   return r;
 }
 

@@ -12,6 +12,7 @@
 #include "train/notes.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
+#include "train/step_recorder.h"
 #include "train/team.h"
 #include "train/train.h"
 
@@ -45,8 +46,6 @@ class Trainer {
   void share_momentum(const Arrangement& next, Checkpoint& state) const;
   void tell_team();
   Engine& engine() { return team_->engine; }
-  /// Whether the number of learners is to change, at a place that is not known beforehand.
-  bool moving() const { return changes_ahead_.empty() && search_.moving(); }
 
   /// These return false if they were asked to stop in between.
   bool train_epoch();
@@ -57,8 +56,6 @@ class Trainer {
   /// Takes note of the iterations that ended since the last call, of the segment that began at
   /// `first`; `done` batches of it are done.
   void report(int64_t first, int64_t done);
-  void report_iteration(std::span<const float> losses);
-  double rate(int64_t batch) const { return schedule_.rate(samples_at(batch)); }
   const Replica& model();
   Checkpoint state(const Replica& model) const;
   void save();
@@ -75,9 +72,6 @@ class Trainer {
   std::string kept_checkpoint() const;
 
   int64_t samples() const { return pipeline_.samples(); }
-  int64_t samples_at(int64_t batch) const;  // of this epoch; in the whole run
-  int64_t samples_seen() const { return samples_at(position_.batch); }
-  int64_t rows_of(int64_t batch) const;
 
   const TrainOptions options_;
   Observer& observer_;
@@ -92,11 +86,11 @@ class Trainer {
   std::vector<float> losses_;           // of a segment, by batch
   Position position_;
   std::vector<EpochRecord> history_;
+  StepRecorder recorder_;
   LearnerSearch search_;
   LossWatch watch_;
   StatisticsWatch statistics_watch_;
-  std::vector<LearnerChange> changes_ahead_;  // to be made again
-  Position saved_;                            // of the checkpoint that the folder holds
+  Position saved_;  // of the checkpoint that the folder holds
   std::unique_ptr<Team> team_;
 };
 

@@ -1,0 +1,33 @@
+#include "train/result.h"
+
+#include <algorithm>
+
+namespace crossbow {
+
+TrainResult result_of(const TrainOptions& options, const std::vector<EpochRecord>& history,
+                      const Position& position, int64_t samples_seen) {
+  TrainResult r;
+  r.options = options;
+  r.history = history;
+  r.arrangement = position.arrangement;
+  r.waiting_seconds = position.waiting_seconds;
+  for (const EpochRecord& e : history) {
+    r.train_seconds += e.seconds;
+    if (!e.test_accuracy) continue;
+    r.final_test_accuracy = e.test_accuracy;
+    r.final_test_loss = e.test_loss;
+    r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
+    const bool reached = options.target_accuracy && *e.test_accuracy >= *options.target_accuracy;
+    if (reached && !r.epochs_to_target) {
+      r.epochs_to_target = e.epoch;
+      r.seconds_to_target = r.train_seconds;
+    }
+  }
+  r.train_seconds += position.seconds;
+  if (r.train_seconds > 0) {
+    r.images_per_second = static_cast<double>(samples_seen) / r.train_seconds;
+  }
+  return r;
+}
+
+}  // namespace crossbow

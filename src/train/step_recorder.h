@@ -1,0 +1,41 @@
+// What becomes of the losses of steps that are done.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "train/observer.h"
+#include "train/record.h"
+#include "train/run_folder.h"
+#include "train/schedule.h"
+
+namespace crossbow {
+
+/// Moves a run's position on, iteration by iteration; sums up its losses, writes every so many
+/// steps a line of metrics, and shows the observer a smooth loss. One thread.
+class StepRecorder {
+ public:
+  /// Of an epoch of so many samples. `folder` may be null; all that is referred to must outlive it.
+  StepRecorder(Position& position, const TrainOptions& options, int64_t samples,
+               const Schedule& schedule, RunFolder* folder, Observer& observer);
+
+  int64_t samples_at(int64_t batch) const;  // of this epoch; in the whole run
+  int64_t samples_seen() const { return samples_at(position_.batch); }
+  double rate_at(int64_t batch) const { return schedule_.rate(samples_at(batch)); }
+
+  /// The next iteration's losses, one a batch. Returns the first that is not finite, whose batch is
+  /// then the next.
+  std::optional<float> take(std::span<const float> losses);
+
+ private:
+  void log(double rate);
+  void show(float loss);
+
+  Position& position_;
+  const int64_t batch_, samples_, log_every_;
+  const Schedule& schedule_;
+  RunFolder* const folder_;
+  Observer& observer_;
+};
+
+}  // namespace crossbow
