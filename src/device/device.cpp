@@ -28,10 +28,14 @@ void Queue::drain() noexcept {
 
 Buffer Device::allocate_zeroed(size_t bytes) {
   Buffer buffer = allocate(bytes);
-  const auto queue = make_queue();
-  queue->zero(buffer.data(), bytes);
-  queue->finish();
+  zero_now(buffer.data(), bytes);
   return buffer;
+}
+
+void Device::zero_now(void* to, size_t bytes) {
+  const auto queue = make_queue();
+  queue->zero(to, bytes);
+  queue->finish();
 }
 
 void Device::copy_now(void* to, const void* from, size_t bytes) {

@@ -82,9 +82,10 @@ class Device {
   virtual std::unique_ptr<Queue> make_queue() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
 
-  Buffer allocate_zeroed(size_t bytes);
-  /// Copies at once, between the host and this device.
+  virtual Buffer allocate_zeroed(size_t bytes);
+  /// These two return when it is done.
   void copy_now(void* to, const void* from, size_t bytes);
+  void zero_now(void* to, size_t bytes);
 };
 
 /// The i-th device of a kind: "cpu", "ref". Each call gives the same one. Throws Error if there is

@@ -41,6 +41,7 @@ class HostDevice : public Device {
   bool is_host() const override { return true; }
   int64_t exchange_piece() const override { return exchange_piece_; }
   Buffer allocate(size_t bytes) override { return Buffer(bytes); }
+  Buffer allocate_zeroed(size_t bytes) override { return Buffer(bytes); }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<HostQueue>(kernels_); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
 

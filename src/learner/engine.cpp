@@ -87,7 +87,6 @@ void Engine::make_device(CompiledModel& model, int index) {
 }
 
 void Engine::start_from(const Replica& model) {
-  const Buffer zeros(model.parameters.size());
   const auto give = [](Device& device, std::byte* to, const Buffer& from) {
     if (to) device.copy_now(to, from.data(), from.size());
   };
@@ -95,7 +94,7 @@ void Engine::start_from(const Replica& model) {
     Device& device = *devices_[static_cast<size_t>(device_of(j))];
     for (int side : {0, 1}) give(device, learner(j).weights(side), model.parameters);
     give(device, learner(j).states(), model.states);
-    give(device, learner(j).momentum(), zeros);
+    if (learner(j).momentum()) device.zero_now(learner(j).momentum(), model.parameters.size());
   }
   for (size_t d = 0; d < centrals_.size(); ++d) {
     for (int side : {0, 1}) give(*devices_[d], centrals_[d]->z(side), model.parameters);
