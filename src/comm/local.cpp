@@ -2,28 +2,68 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 
 #include "core/error.h"
 
 namespace crossbow {
+namespace {
+
+constexpr size_t kMostMessages = 64;  // that wait for a rank
+
+}  // namespace
+
 class LocalGroup::Rank : public Comm {
  public:
-  Rank(LocalGroup& group, Device& device) : ready(device.make_event()), group_(group) {}
+  Rank(LocalGroup& group, int rank, Device& device)
+      : ready(device.make_event()), group_(group), rank_(rank) {}
 
-  void start_sum(Queue& queue, void* values, int64_t n) override {
-    group_.start(*this, queue, values, n);
+  int rank() const override { return rank_; }
+  int size() const override { return group_.ranks(); }
+  int64_t generation() const override { return 0; }
+  Sum start_sum(Queue& queue, void* values, int64_t n, std::span<double> scalars) override {
+    return group_.start(*this, queue, values, n, scalars);
   }
-  bool complete(int64_t operation) const override { return group_.complete(operation); }
+  State state(Sum sum) const override { return group_.state(sum); }
+  std::string failure() const override {
+    const std::lock_guard lock(group_.mutex_);
+    return group_.failure_;
+  }
   bool advance() override { return group_.advance(); }
   bool can_advance() const override { return group_.can_advance(); }
+  bool send(int to, std::span<const std::byte> bytes) override {
+    return group_.ranks_[static_cast<size_t>(to)]->take({rank_, {bytes.begin(), bytes.end()}});
+  }
+  std::optional<Message> receive() override {
+    const std::lock_guard lock(mutex_);
+    if (messages_.empty()) return {};
+    Message message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
+  }
 
-  // Of the operation that this rank started last.
+  // Of the sum that this rank started last.
+  int64_t sums = 0;  // so far
   Queue* queue = nullptr;
   std::byte* values = nullptr;
+  std::span<double> scalars;
   const std::unique_ptr<Event> ready;
 
  private:
+  bool take(Message message) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (messages_.size() == kMostMessages) return false;
+      messages_.push_back(std::move(message));
+    }
+    group_.notify_();
+    return true;
+  }
+
   LocalGroup& group_;
+  const int rank_;
+  std::mutex mutex_;
+  std::deque<Message> messages_;
 };
 
 LocalGroup::LocalGroup(const std::vector<Device*>& devices, int64_t elements, DType dtype,
@@ -37,7 +77,9 @@ LocalGroup::LocalGroup(const std::vector<Device*>& devices, int64_t elements, DT
   if (!devices[0]->is_host()) {
     other_ = devices[0]->allocate(static_cast<size_t>(elements) * size_of(dtype));
   }
-  for (Device* device : devices) ranks_.push_back(std::make_unique<Rank>(*this, *device));
+  for (Device* device : devices) {
+    ranks_.push_back(std::make_unique<Rank>(*this, ranks(), *device));
+  }
 }
 
 LocalGroup::~LocalGroup() = default;
@@ -46,16 +88,29 @@ Comm& LocalGroup::rank(int r) {
   return *ranks_[static_cast<size_t>(r)];
 }
 
-void LocalGroup::start(Rank& rank, Queue& queue, void* values, int64_t n) {
+void LocalGroup::lose(int r, const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = fmt::format("rank {} is lost: {}", r, why);
+  }
+  lost_.store(true, std::memory_order_release);
+  notify_();
+}
+
+Comm::Sum LocalGroup::start(Rank& rank, Queue& queue, void* values, int64_t n,
+                            std::span<double> scalars) {
   if (n != elements_) fail("a sum of {} elements among ranks that have {}", n, elements_);
   rank.queue = &queue;
   rank.values = static_cast<std::byte*>(values);
+  rank.scalars = scalars;
   queue.mark(*rank.ready);
   if ((started_.fetch_add(1, std::memory_order_acq_rel) + 1) % ranks() == 0) notify_();
+  return rank.sums++;
 }
 
-bool LocalGroup::complete(int64_t operation) const {
-  return computed_.load(std::memory_order_acquire) >= (operation + 1) * pieces_;
+Comm::State LocalGroup::state(Comm::Sum sum) const {
+  if (computed_.load(std::memory_order_acquire) >= (sum + 1) * pieces_) return Comm::State::done;
+  return lost_.load(std::memory_order_acquire) ? Comm::State::failed : Comm::State::running;
 }
 
 bool LocalGroup::can_advance() const {
@@ -95,8 +150,17 @@ void LocalGroup::compute(int64_t piece) {
     queue.copy(ranks_[r]->values + first * element_bytes, sum, bytes);
   }
   if (piece < pieces_ - 1) return;
+  add_up_scalars();
   queue.mark(*summed_);
   for (const auto& rank : ranks_) rank->queue->wait(*summed_);
+}
+
+void LocalGroup::add_up_scalars() {
+  const std::span<double> sum = ranks_[0]->scalars;
+  for (size_t i = 0; i < sum.size(); ++i) {
+    for (size_t r = 1; r < ranks_.size(); ++r) sum[i] += ranks_[r]->scalars[i];
+    for (size_t r = 1; r < ranks_.size(); ++r) ranks_[r]->scalars[i] = sum[i];
+  }
 }
 
 }  // namespace crossbow

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "comm/comm.h"
@@ -22,16 +25,19 @@ class LocalGroup {
   ~LocalGroup();
 
   Comm& rank(int r);
+  /// Rank r is lost: sums under way and to come fail on all others. The first reason is kept.
+  void lose(int r, const std::string& why);
 
  private:
   class Rank;
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  void start(Rank& rank, Queue& queue, void* values, int64_t n);
-  bool complete(int64_t operation) const;
+  Comm::Sum start(Rank& rank, Queue& queue, void* values, int64_t n, std::span<double> scalars);
+  Comm::State state(Comm::Sum sum) const;
   bool can_advance() const;
   bool advance();
   void compute(int64_t piece);
+  void add_up_scalars();
 
   const int64_t elements_, piece_, pieces_;  // of elements; their number
   const DType dtype_;
@@ -42,6 +48,9 @@ class LocalGroup {
   // Of all operations: ends that have started theirs; pieces, counted through. A piece is claimed
   // only when all ranks have started its operation, and none starts the next before its end.
   std::atomic<int64_t> started_{0}, claimed_{0}, computed_{0};
+  std::atomic<bool> lost_{false};
+  mutable std::mutex mutex_;  // guards all below
+  std::string failure_;
 };
 
 }  // namespace crossbow

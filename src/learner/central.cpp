@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/error.h"
 #include "learner/optimizer.h"
 
 namespace crossbow {
@@ -87,14 +88,17 @@ void Central::start(Describe describe) {
 
 void Central::finish(int64_t exchanges) {
   side_ += exchanges;
-  sums_ += exchanges;
 }
 
 bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   if (closed_.load(std::memory_order_acquire) < block) return false;
   const Phase& phase = phase_of(block);
   const int64_t exchange = exchange_of(block);
-  if (phase.waits_for_sum) return place_.comm->complete(sums_ + exchange);
+  if (phase.waits_for_sum) {
+    const Comm::State state = place_.comm->state(sum_.load(std::memory_order_relaxed));
+    if (state == Comm::State::failed) fail("{}", place_.comm->failure());
+    return state == Comm::State::done;
+  }
   return !phase.mean || scheduler.completed(place_.index) >= lockstep_.needed_to_exchange(exchange);
 }
 
@@ -136,7 +140,10 @@ void Central::close(int64_t block) {
     math_.find_clip_scale(clip_norm_, sums, chunks_, sums + chunks_);
   }
   if (phase.apply) queue_->mark(*made_);
-  if (phase.starts_sum) place_.comm->start_sum(*queue_, mean_.data(), elements_);
+  if (phase.starts_sum) {
+    sum_.store(place_.comm->start_sum(*queue_, mean_.data(), elements_, {}),
+               std::memory_order_relaxed);
+  }
   closed_.store(block + 1, std::memory_order_release);
 }
 

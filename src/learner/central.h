@@ -122,8 +122,8 @@ class Central {
   std::vector<Buffer> state_;
   Buffer mean_;    // where it outlives a phase, or is of one chunk
   Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
-  std::unique_ptr<Event> made_;  // the last exchange given
-  int64_t sums_ = 0;             // of the devices, before this segment
+  std::unique_ptr<Event> made_;    // the last exchange given
+  std::atomic<Comm::Sum> sum_{0};  // of the devices, the last one started
   Describe describe_;
 
   // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks

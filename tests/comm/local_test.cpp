@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <thread>
 #include <vector>
 
@@ -43,12 +45,15 @@ void sum_up(int ranks, int64_t operations) {
       Buffer values(kElements * sizeof(float));
       for (int64_t n = 0; n < operations; ++n) {
         for (int64_t i = 0; i < kElements; ++i) values.as<float>()[i] = value(r, n, i);
-        comm.start_sum(*queue, values.data(), kElements);
-        while (!comm.complete(n)) {
+        std::array<double, 2> scalars{static_cast<double>(r), 0.5 * static_cast<double>(n)};
+        const Comm::Sum sum = comm.start_sum(*queue, values.data(), kElements, scalars);
+        wrong += sum != n;
+        while (comm.state(sum) != Comm::State::done) {
           if (!comm.advance()) std::this_thread::yield();
         }
         for (int64_t i = 0; i < kElements; ++i)
           wrong += values.as<float>()[i] != sum_of(ranks, n, i);
+        wrong += scalars[0] != ranks * (ranks - 1) / 2.0 || scalars[1] != 0.5 * ranks * n;
       }
     });
   }
@@ -61,21 +66,77 @@ TEST(LocalComm, EveryRankGetsTheSameSum) {
   for (const int ranks : {1, 2, 3, 5}) sum_up(ranks, 20);
 }
 
-TEST(LocalComm, NothingIsDoneBeforeAllRanksHaveStarted) {
-  LocalGroup group(cpus(2), kElements, DType::f32, [] {});
-  const auto queue = find_device("cpu").make_queue();
-  Buffer a(kElements * sizeof(float)), b(kElements * sizeof(float));
-  EXPECT_FALSE(group.rank(0).can_advance());
-  group.rank(0).start_sum(*queue, a.data(), kElements);
-  EXPECT_FALSE(group.rank(0).can_advance());
-  EXPECT_FALSE(group.rank(1).advance());
-  EXPECT_FALSE(group.rank(0).complete(0));
-  group.rank(1).start_sum(*queue, b.data(), kElements);
-  EXPECT_TRUE(group.rank(0).can_advance());
-  while (group.rank(0).advance()) {
+class LocalComms : public ::testing::Test {
+ protected:
+  Comm::Sum start(int rank) {
+    return group_.rank(rank).start_sum(*queue_, values_[rank].data(), kElements, {});
   }
-  EXPECT_TRUE(group.rank(1).complete(0));
-  EXPECT_FALSE(group.rank(1).complete(1));
+  void finish() {
+    while (group_.rank(0).advance()) {
+    }
+  }
+
+  std::atomic<int> notified_{0};
+  LocalGroup group_{cpus(2), kElements, DType::f32, [this] { ++notified_; }};
+  const std::unique_ptr<Queue> queue_ = find_device("cpu").make_queue();
+  const std::array<Buffer, 2> values_{Buffer(kElements * sizeof(float)),
+                                      Buffer(kElements * sizeof(float))};
+};
+
+TEST_F(LocalComms, KnowTheirPlaces) {
+  for (const int r : {0, 1}) {
+    EXPECT_EQ(group_.rank(r).rank(), r);
+    EXPECT_EQ(group_.rank(r).size(), 2);
+    EXPECT_EQ(group_.rank(r).generation(), 0);
+  }
+}
+
+TEST_F(LocalComms, DoNothingBeforeBothHaveStarted) {
+  EXPECT_FALSE(group_.rank(0).can_advance());
+  EXPECT_EQ(start(0), 0);
+  EXPECT_FALSE(group_.rank(0).can_advance());
+  EXPECT_FALSE(group_.rank(1).advance());
+  EXPECT_EQ(group_.rank(0).state(0), Comm::State::running);
+  EXPECT_EQ(start(1), 0);
+  EXPECT_TRUE(group_.rank(0).can_advance());
+  finish();
+  EXPECT_EQ(group_.rank(1).state(0), Comm::State::done);
+  EXPECT_EQ(group_.rank(1).state(1), Comm::State::running);
+}
+
+TEST_F(LocalComms, HearThatTheOtherIsLost) {
+  start(0);
+  start(1);
+  finish();
+  start(0);
+  const int before = notified_;
+  group_.lose(1, "its cable was cut");
+  group_.lose(1, "and again");
+  EXPECT_GT(notified_, before);
+  EXPECT_EQ(group_.rank(0).state(0), Comm::State::done);
+  EXPECT_EQ(group_.rank(0).state(1), Comm::State::failed);
+  EXPECT_EQ(group_.rank(0).failure(), "rank 1 is lost: its cable was cut");
+}
+
+TEST_F(LocalComms, SendEachOtherMessagesInOrder) {
+  Comm &a = group_.rank(0), &b = group_.rank(1);
+  EXPECT_FALSE(b.receive());
+  const std::array<std::byte, 2> first{std::byte{1}, std::byte{2}};
+  int sent = 0;
+  while (a.send(1, std::span(first).first(static_cast<size_t>(sent % 3)))) ++sent;
+  EXPECT_GE(sent, 16);
+  EXPECT_EQ(notified_, sent);
+  for (int i = 0; i < sent; ++i) {
+    const auto message = b.receive();
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->from, 0);
+    EXPECT_EQ(message->bytes.size(), static_cast<size_t>(i % 3));
+    EXPECT_TRUE(std::equal(message->bytes.begin(), message->bytes.end(), first.begin()));
+  }
+  EXPECT_FALSE(b.receive());
+  EXPECT_FALSE(a.receive());
+  EXPECT_TRUE(b.send(0, first));
+  EXPECT_EQ(a.receive()->from, 1);
 }
 
 }  // namespace
