@@ -1,5 +1,6 @@
 // What a classifier is trained by. The losses have PyTorch's names and compare the net's outputs
-// with class labels; ops/loss.h has their equations.
+// with class labels; ops/loss.h has their equations. BCEWithLogitsLoss and MSELoss are means over
+// the classes too, so their gradients are smaller than cross-entropy's, and want a higher rate.
 #pragma once
 
 #include <variant>
