@@ -182,7 +182,8 @@ void copy_values(Checkpoint& checkpoint) {
 }
 
 void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
-  store_slots(layout.parameters, model.parameters.data(), *model.device, Role::parameter, 0, checkpoint);
+  store_slots(layout.parameters, model.parameters.data(), *model.device, Role::parameter, 0,
+              checkpoint);
   store_slots(layout.states, model.states.data(), *model.device, Role::state, 0, checkpoint);
 }
 
@@ -212,7 +213,8 @@ bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {
-  restore_slots(checkpoint, layout.parameters, model.parameters.data(), *model.device, Role::parameter, 0);
+  restore_slots(checkpoint, layout.parameters, model.parameters.data(), *model.device,
+                Role::parameter, 0);
   restore_slots(checkpoint, layout.states, model.states.data(), *model.device, Role::state, 0);
 }
 

@@ -238,8 +238,7 @@ Session::State::Sums Session::State::evaluate(const float* images, const int32_t
   step.inputs = {images, labels};
   program.run(step);
   const auto n = static_cast<double>(rows);
-  return {program.scalar("loss") * n,
-          std::round(program.scalar("accuracy") * n)};
+  return {program.scalar("loss") * n, std::round(program.scalar("accuracy") * n)};
 }
 
 Evaluation Session::State::evaluate(std::span<const float> images,
@@ -321,9 +320,9 @@ void Session::State::load(const Checkpoint& checkpoint) {
 }
 
 void Session::State::take(const Replica& host) {
-  for (const auto& [from, to] : {std::pair(&host.parameters, &replica_.parameters),
-                                 std::pair(&host.states, &replica_.states),
-                                 std::pair(&host.momentum, &replica_.momentum)}) {
+  for (const auto& [from, to] :
+       {std::pair(&host.parameters, &replica_.parameters),
+        std::pair(&host.states, &replica_.states), std::pair(&host.momentum, &replica_.momentum)}) {
     if (to->size() > 0) replica_.device->copy_now(to->data(), from->data(), to->size());
   }
 }

@@ -13,8 +13,8 @@ int64_t Statistics::rows(int64_t samples, int64_t training_rows) {
 }
 
 Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
-                       std::span<const Workspace> workspaces, const data::Dataset& dataset, const data::PipelineOptions& pipeline,
-                       int64_t images)
+                       std::span<const Workspace> workspaces, const data::Dataset& dataset,
+                       const data::PipelineOptions& pipeline, int64_t images)
     : workers_(workers),
       workspaces_(workspaces),
       dtype_(model.parameters()->dtype),
@@ -26,7 +26,8 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
   for (const Workspace& workspace : workspaces) {
     ReplicaView view;
     view.parameters = view.next_parameters = replica.parameters.data();
-    view.states = states_.emplace_back(replica.device->allocate_zeroed(replica.states.size())).data();
+    view.states =
+        states_.emplace_back(replica.device->allocate_zeroed(replica.states.size())).data();
     bound_.emplace_back(program, view, workspace);
   }
   for (int64_t b = 0; b < batches_; ++b)

@@ -73,7 +73,8 @@ std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const TrainOptio
   const int64_t images = images_measured(model, options, arrangement);
   if (images == 0) return nullptr;
   return std::make_unique<Statistics>(
-      model, engine.model(), engine.workers(), engine.evaluation_workspaces(), dataset, statistics_pipeline(options, dataset, engine.workers().count()), images);
+      model, engine.model(), engine.workers(), engine.evaluation_workspaces(), dataset,
+      statistics_pipeline(options, dataset, engine.workers().count()), images);
 }
 
 /// While a team is filled there is also a replica that it starts from.

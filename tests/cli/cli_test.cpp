@@ -54,7 +54,8 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --data digit", "did you mean 'digits'");
   expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
   expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
-  expect_usage_error("train --device cpu:1", "--device cpu:1: count the devices: cpu:0,cpu:1 for two");
+  expect_usage_error("train --device cpu:1",
+                     "--device cpu:1: count the devices: cpu:0,cpu:1 for two");
   expect_usage_error("train --device cuda:0", "this version knows cpu, ref");
   expect_usage_error("train --device cpu:0,cpu:1 --sync none", "how its learners are to agree");
   expect_usage_error("train --retune --learners 2", "no number of learners to look for");
