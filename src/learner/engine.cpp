@@ -290,7 +290,8 @@ double Engine::pull_of(int64_t iteration) const {
 }
 
 bool Engine::step(int worker, const Scheduler::Task& task) {
-  const auto [j, i] = task;
+  const int j = task.learner;
+  const int64_t i = task.iteration;
   const auto at = static_cast<size_t>(worker);
   Learner& learner = *learners_[static_cast<size_t>(j)];
   Queue& queue = workspaces_[at].queue();
