@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/config.h"
 
 namespace crossbow::cli {
 namespace {
@@ -45,12 +47,27 @@ void write(std::FILE* to, std::string_view text) {
   if (!written && to == stdout && g_output_error == 0) g_output_error = errno;
 }
 
+std::string with_flags(std::string_view message) {
+  std::string text;
+  while (!message.empty()) {
+    const size_t mark = std::min(message.find('`'), message.size());
+    text += message.substr(0, mark);
+    message.remove_prefix(mark);
+    if (message.empty()) break;
+    const std::string_view name = message.substr(1, message.find('`', 1) - 1);
+    const bool is_flag = find_option(name) || name == "resume";
+    text += is_flag ? fmt::format("--{}", name) : "`";
+    message.remove_prefix(is_flag ? name.size() + 2 : 1);
+  }
+  return text;
+}
+
 void complain(std::string_view command, std::string_view sentence) {
-  put(stderr, "{}: {}\n", command, printable(sentence));
+  put(stderr, "{}: {}\n", command, printable(with_flags(sentence)));
 }
 
 void note(std::string_view sentence) {
-  put_wrapped(stderr, kNote, printable(sentence));
+  put_wrapped(stderr, kNote, printable(with_flags(sentence)));
 }
 
 void check_standard_output() {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 namespace crossbow::cli {
@@ -32,6 +33,10 @@ void put_wrapped(std::FILE* to, std::string_view label, std::string_view text);
 /// A row of a table: `first`, padded to `width` columns, and the rest; where it is wider, it has a
 /// line of its own.
 void put_row(std::FILE* to, std::string_view first, size_t width, std::string_view rest);
+
+/// A message of the library, which names options in backticks, as the command line has them: `lr`
+/// becomes --lr.
+std::string with_flags(std::string_view message);
 
 /// One sentence on standard error, on one line whatever is quoted in it.
 void complain(std::string_view command, std::string_view sentence);

@@ -144,7 +144,7 @@ void Reporter::print_locked(std::string_view label, std::string_view line) {
 }
 
 void Reporter::note(std::string_view text) {
-  print_line(kNote, text);
+  print_line(kNote, with_flags(text));
 }
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {

@@ -1,5 +1,6 @@
 // Errors. Crossbow reports failure with exceptions whose text is one sentence that names the thing
-// and the remedy; `crossbow` prints it and exits 1 (Error) or 2 (UsageError).
+// and the remedy, and options by their names in backticks. `crossbow` prints it with its flags and
+// exits 1 (Error) or 2 (UsageError).
 #pragma once
 
 #include <stdexcept>

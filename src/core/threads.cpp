@@ -35,7 +35,7 @@ std::thread start_thread(std::function<void()> body) {
     return std::thread(std::move(body));
   } catch (const std::system_error& e) {
     fail(
-        "the system refuses another thread ({}): choose fewer --learners or --threads-per-learner, "
+        "the system refuses another thread ({}): choose fewer `learners` or `threads-per-learner`, "
         "or raise the limits that ulimit -u and ulimit -v show",
         e.code().message());
   }
@@ -72,13 +72,13 @@ void expect_team(int threads) {
   if (const int limit = omp_get_thread_limit(); limit < threads) {
     fail_usage(
         "OMP_THREAD_LIMIT={}: it forbids teams of {} threads; unset it, or choose "
-        "--threads-per-learner {}",
+        "`threads-per-learner` {}",
         limit, threads, limit);
   }
   if (omp_get_max_active_levels() < 1) {
     fail_usage(
         "OMP_MAX_ACTIVE_LEVELS=0: it forbids teams of {} threads; unset it, or choose "
-        "--threads-per-learner 1",
+        "`threads-per-learner` 1",
         threads);
   }
   expect_threads(threads - 1);

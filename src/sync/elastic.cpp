@@ -11,7 +11,7 @@ ElasticAveraging::ElasticAveraging(const Settings& settings) : settings_(setting
   const double bound = stability_bound(settings.learners, settings.momentum);
   if (settings.alpha >= bound) {
     fail_usage(
-        "--alpha {}: with {} and a central momentum of {} the models would drift apart from {:.4g} "
+        "`alpha` {}: with {} and a central momentum of {} the models would drift apart from {:.4g} "
         "on; leave it out for {:.4g}",
         settings.alpha, count(settings.learners, "learner"), settings.momentum, bound,
         settings.default_alpha);

@@ -39,12 +39,12 @@ class PolyakRuppert : public SyncAlgorithm {
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   if (o.alpha.value_or(0) >= 2) {
-    fail_usage("--alpha {}: learners that are pulled by 2 or more drift apart from their mean",
+    fail_usage("`alpha` {}: learners that are pulled by 2 or more drift apart from their mean",
                *o.alpha);
   }
   if (o.alpha.value_or(0) > 1 && o.averaging_eta.value_or(0) > 0) {
     fail_usage(
-        "--alpha {}: with --averaging-eta the mean keeps moving towards the learners, and "
+        "`alpha` {}: with `averaging-eta` the mean keeps moving towards the learners, and "
         "with a pull above 1 they would overshoot each other",
         *o.alpha);
   }

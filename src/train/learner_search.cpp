@@ -49,7 +49,7 @@ Arrangement LearnerSearch::start() {
   if (candidates_.size() == 1) return given_;
   if (const auto known = remembered(); known && !retune_) {
     observer_.note(
-        fmt::format("{}, found the fastest before: {:.0f} images/s; --retune looks again",
+        fmt::format("{}, found the fastest before: {:.0f} images/s; `retune` looks again",
                     text_of(known->arrangement), known->rate));
     tuner_.emplace(candidates_, *known);
     return known->arrangement;
@@ -102,7 +102,7 @@ void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   if (wanted().threads > physical_cores() && wanted() != candidates_[0]) {
     observer_.note(
         fmt::format("{} on {} cores, as the run has settled on a larger machine; "
-                    "--retune looks again",
+                    "`retune` looks again",
                     text_of(wanted()), physical_cores()));
   }
 }

@@ -50,7 +50,7 @@ std::vector<std::string> schedule_notes(const TrainOptions& o) {
     if (never) {
       notes.push_back(
           fmt::format("the rate never drops: the run has {}, and its first milestone is {}; "
-                      "--lr-milestones sets others",
+                      "`lr-milestones` sets others",
                       count(*o.epochs, "epoch"), late.front()));
     } else if (!late.empty()) {
       notes.push_back(fmt::format("the run has {} only, and does not drop the rate at {}",
@@ -60,7 +60,7 @@ std::vector<std::string> schedule_notes(const TrainOptions& o) {
   if (*o.warmup >= epochs) {
     notes.push_back(
         fmt::format("the rate never reaches {}: the run has {}, and its warm-up takes {}; "
-                    "--warmup sets another",
+                    "`warmup` sets another",
                     *o.lr, count(*o.epochs, "epoch"), *o.warmup));
   }
   return notes;
@@ -74,14 +74,14 @@ std::string promise(const TrainOptions& options, LearnerChoice choice) {
       }
       return options.deterministic
                  ? "same seed, same bits, on every machine with this processor and as many cores"
-                 : "same seed, same bits, on this machine; elsewhere with --deterministic";
+                 : "same seed, same bits, on this machine; elsewhere with `deterministic`";
     case LearnerChoice::remembered:
-      return "same seed, same bits, as long as the number of learners stays the same; --learners N "
+      return "same seed, same bits, as long as the number of learners stays the same; `learners` N "
              "fixes it";
     case LearnerChoice::timed:
       break;
   }
-  return "results depend on timing; --learners N or --deterministic repeats them exactly";
+  return "results depend on timing; `learners` N or `deterministic` repeats them exactly";
 }
 
 LossWatch::LossWatch(int64_t classes, const Loss& loss, double lr)
@@ -95,7 +95,7 @@ std::optional<std::string> LossWatch::risen(double loss) {
   if (std::exchange(said_risen_, true)) return {};
   return fmt::format(
       "the loss is {:.4g}, far above the {:.4g} of a guess: the rate {} is probably too high; try "
-      "--lr {:.1g}",
+      "`lr` {:.1g}",
       loss, guess_, lr_, lr_ / 10);
 }
 
@@ -125,7 +125,7 @@ std::optional<std::string> LossWatch::epoch_done(const EpochRecord& e, double lo
   // A rate below all that are usual is too low rather than too high.
   const double other = lr_ < 1e-4 ? 0.01 : lr_ / 10;
   return fmt::format(
-      "nothing is learned: the loss is {:.4g}, and that of a guess {:.4g}; try --lr {:.1g}",
+      "nothing is learned: the loss is {:.4g}, and that of a guess {:.4g}; try `lr` {:.1g}",
       e.train_loss, guess_, other);
 }
 
@@ -144,7 +144,7 @@ std::optional<std::string> StatisticsWatch::epoch_done(const EpochRecord& e, int
   if (!spoiled || static_cast<double>(steps) >= young_ || std::exchange(said_, true)) return {};
   return fmt::format(
       "the test loss is {:.4g} and that of training {:.4g}: batch norm's running statistics are of "
-      "{} only; train for more epochs, or measure them with --bn-images 2048 in a new run",
+      "{} only; train for more epochs, or measure them with `bn-images` 2048 in a new run",
       *e.test_loss, e.train_loss, count(steps, "step"));
 }
 

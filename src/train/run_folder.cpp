@@ -17,7 +17,7 @@ bool make(const fs::path& path) {
   const bool made = fs::create_directories(path, error);
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
-    fail("cannot make the folder {} ({}): choose another with --out", path.string(),
+    fail("cannot make the folder {} ({}): choose another with `out`", path.string(),
          error ? error.message() : "it is a file");
   }
   return made;
@@ -36,7 +36,7 @@ void refuse_files_of_a_run(const fs::path& path) {
   };
   if (holds("checkpoint") || holds("checkpoint.previous")) {
     fail_usage(
-        "--out {0}: the folder holds a run already; go on with it by --resume {0}, or choose "
+        "`out` {0}: the folder holds a run already; go on with it by `resume` {0}, or choose "
         "another",
         path.string());
   }
@@ -44,7 +44,7 @@ void refuse_files_of_a_run(const fs::path& path) {
                            "config.toml", "metrics.jsonl", "learners.jsonl", "plan.json"}) {
     if (!holds(file)) continue;
     fail_usage(
-        "--out {}: the folder holds a {} already, which the run would write over; choose another "
+        "`out` {}: the folder holds a {} already, which the run would write over; choose another "
         "folder, or move that file away",
         path.string(), file);
   }
@@ -84,7 +84,7 @@ RunFolder RunFolder::begin(const fs::path& path) {
 RunFolder RunFolder::go_on(const fs::path& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) {
-    fail_usage("--resume {}: give the run's folder, not a file in it", path.string());
+    fail_usage("`resume` {}: give the run's folder, not a file in it", path.string());
   }
   return {path, /*resumed=*/true};
 }

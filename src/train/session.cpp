@@ -67,7 +67,7 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
     fail_usage("image and classes are those of the data set: leave them out");
   }
   if (s.batch > dataset->train->size()) {
-    fail_usage("--batch {}: {} has {} training images only", s.batch, dataset->info.name,
+    fail_usage("`batch` {}: {} has {} training images only", s.batch, dataset->info.name,
                dataset->train->size());
   }
   return dataset;

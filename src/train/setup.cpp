@@ -17,7 +17,7 @@ DeviceList device_list(std::string_view text) {
     if (counted == text) return {kind, count};
     counted += fmt::format(",{}:{}", kind, count);
   }
-  fail_usage("--device {}: count the devices: {}:0,{}:1 for two", text, kind, kind);
+  fail_usage("`device` {}: count the devices: {}:0,{}:1 for two", text, kind, kind);
 }
 
 namespace {
@@ -97,7 +97,7 @@ Loss loss_of(const TrainOptions& options) {
 
 std::optional<std::string> precision_note(const TrainOptions& options) {
   if (used_precision(options) == options.precision) return {};
-  return "--precision bf16: this processor has no instructions for it (AVX-512), so all is "
+  return "`precision` bf16: this processor has no instructions for it (AVX-512), so all is "
          "computed in f32";
 }
 
@@ -129,7 +129,7 @@ EngineOptions engine_options(const TrainOptions& options, const Arrangement& arr
 int64_t bn_images(const TrainOptions& o, const SyncAlgorithm* sync, bool states) {
   constexpr int64_t kImages = 2048;
   if (o.bn_images.value_or(0) > 0 && !states) {
-    fail_usage("--bn-images {}: the net has no batch norm; leave it out", *o.bn_images);
+    fail_usage("`bn-images` {}: the net has no batch norm; leave it out", *o.bn_images);
   }
   const bool lags = sync && sync->traits().lags;
   return o.bn_images.value_or(lags && states ? kImages : 0);

@@ -41,12 +41,12 @@ void compile_training(CompiledModel& model, const TrainOptions& options,
     } catch (const Error& e) {
       if (rows == options.batch) throw;
       if (rows == batch.part_rows() || rows == batch.rows % batch.part_rows()) {
-        fail("{}: --splits {} cuts batches of {} into parts, one of them of {}; choose fewer",
+        fail("{}: `splits` {} cuts batches of {} into parts, one of them of {}; choose fewer",
              e.what(), options.splits, options.batch, count(rows, "row"));
       }
       fail(
           "{}: {} training images in batches of {} leave a last batch, or a part of it, with {}; "
-          "choose another --batch",
+          "choose another `batch`",
           e.what(), dataset.train->size(), options.batch, count(rows, "row"));
     }
   }
@@ -90,9 +90,9 @@ const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOpt
   const double left = free_memory_mb();
   if (needed > left) {
     fail_usage(
-        "--learners {}: with a batch of {} they need {:.0f} MiB, and this process may take {:.0f} "
+        "`learners` {}: with a batch of {} they need {:.0f} MiB, and this process may take {:.0f} "
         "more; "
-        "choose fewer, a smaller --batch, or more --splits",
+        "choose fewer, a smaller `batch`, or more `splits`",
         memory.learners / memory.devices, options.batch, needed, left);
   }
   return memory;

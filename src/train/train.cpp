@@ -29,7 +29,7 @@ void expect_text(const std::string& folder) {
     TrainOptions options;
     set_option(options, *find_option("out"), folder);
   } catch (const UsageError&) {
-    fail_usage("--resume {}: the folder's name is not UTF-8 text; rename it", folder);
+    fail_usage("`resume` {}: the folder's name is not UTF-8 text; rename it", folder);
   }
 }
 
@@ -53,7 +53,7 @@ class Interrupted {
   TrainResult go_on(const GraphFunction& graph, TrainOptions options, Throughput& throughput) {
     const std::string folder = folder_.path().string();
     if (options.out.value_or(folder) != folder) {
-      fail_usage("--out {}: a resumed run stays in its folder {}", *options.out, folder);
+      fail_usage("`out` {}: a resumed run stays in its folder {}", *options.out, folder);
     }
     options.out = options.resume = folder;
     expect_text(folder);

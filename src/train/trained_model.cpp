@@ -46,7 +46,7 @@ TrainOptions inference_options(const TrainOptions& trained) {
 TrainOptions valid(const TrainOptions& options) {
   TrainOptions o = with_recipe(options, find_model(options.model).recipe);
   if (device_list(o.device).count > 1) {
-    fail_usage("--device {}: a trained model runs on one device; choose {}", o.device,
+    fail_usage("`device` {}: a trained model runs on one device; choose {}", o.device,
                device_list(o.device).kind);
   }
   validate(o);

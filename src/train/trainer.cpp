@@ -23,7 +23,7 @@ void expect_an_exchange(const TrainOptions& options, int64_t batches, int learne
   const auto sync = sync_of(options, learners);
   const int64_t steps = (batches + learners - 1) / learners * *options.epochs;
   if (!options.sync_period || !sync || sync->period(/*after_first_drop=*/false) <= steps) return;
-  fail_usage("--sync-period {}: the run has {} only, so that {} would never agree",
+  fail_usage("`sync-period` {}: the run has {} only, so that {} would never agree",
              *options.sync_period, count(steps, "step"), count(learners, "learner"));
 }
 
@@ -37,14 +37,14 @@ std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Che
   const auto dataset = options.dataset ? options.dataset : data::open_dataset(*options.data, open);
   const int64_t samples = dataset->train->size();
   if (options.batch > samples) {
-    fail_usage("--batch {}: {} has {} training images only", options.batch, *options.data, samples);
+    fail_usage("`batch` {}: {} has {} training images only", options.batch, *options.data, samples);
   }
   const int64_t batches = (samples + options.batch - 1) / options.batch;
   const int devices = device_list(options.device).count;
   const int learners = from ? from->position.arrangement.learners
                             : candidates(options, batches / devices).front().learners;
   if (devices * learners > batches) {
-    fail_usage("--learners {}: on {} they are more than the {} batches of {} images of {}",
+    fail_usage("`learners` {}: on {} they are more than the {} batches of {} images of {}",
                learners, options.device, batches, options.batch, *options.data);
   }
   expect_an_exchange(options, batches, devices * learners);
@@ -185,7 +185,7 @@ void Trainer::tell_team() {
       plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
   const std::string alone =
       engine().learners() == 1 && options_.sync != "none" && !engine().synchronises()
-          ? fmt::format("; alone, --sync {} is plain SGD", options_.sync)
+          ? fmt::format("; alone, `sync` {} is plain SGD", options_.sync)
           : "";
   observer_.note(
       fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
@@ -206,7 +206,7 @@ TrainResult Trainer::run() {
     keep_if_best();
   }
   if (position_.epoch >= *options_.epochs) {
-    observer_.note(fmt::format("nothing is left to do: the run has its {}; --epochs sets more",
+    observer_.note(fmt::format("nothing is left to do: the run has its {}; `epochs` sets more",
                                count(*options_.epochs, "epoch")));
   }
   while (position_.epoch < *options_.epochs && !reached_target() && !out_of_patience()) {
@@ -429,7 +429,7 @@ void Trainer::fail_not_finite(const std::string& what, int64_t updates, double l
         what);
   }
   fail(
-      "{}: the learning rate {:.3g} is probably too high; try --lr {:.1g} or --clip-norm 1 in a "
+      "{}: the learning rate {:.3g} is probably too high; try `lr` {:.1g} or `clip-norm` 1 in a "
       "new "
       "run{}",
       what, lr, *options_.lr / 10, kept_checkpoint());

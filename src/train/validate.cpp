@@ -21,33 +21,29 @@ void expect_name(std::string_view option, std::string_view value,
     if (value == name) return;
     list += (list.empty() ? "" : ", ") + std::string(name);
   }
-  fail_usage("--{} {}: this version knows {}{}", option, value, list,
+  fail_usage("`{}` {}: this version knows {}{}", option, value, list,
              did_you_mean(value, std::span(known.begin(), known.size())));
 }
 
 template <typename T>
 void expect_at_least(std::string_view option, const std::optional<T>& value, T least) {
   if (value && !(*value >= least))
-    fail_usage("--{} {}: it must be at least {}", option, *value, least);
+    fail_usage("`{}` {}: it must be at least {}", option, *value, least);
 }
 
 void expect_at_most(std::string_view option, const std::optional<int64_t>& value, int64_t most) {
-  if (value && *value > most) fail_usage("--{} {}: it must be at most {}", option, *value, most);
+  if (value && *value > most) fail_usage("`{}` {}: it must be at most {}", option, *value, most);
 }
 
 void expect_positive(std::string_view option, const std::optional<double>& value) {
-  if (value && !(*value > 0)) fail_usage("--{} {}: it must be above 0", option, *value);
+  if (value && !(*value > 0)) fail_usage("`{}` {}: it must be above 0", option, *value);
 }
 
 /// A program may set what no flag would, and the configuration must be able to say it again.
 void validate_texts(const TrainOptions& o) {
   TrainOptions again;
   for (const OptionEntry& entry : option_table()) {
-    try {
-      set_option(again, entry, option_text(o, entry));
-    } catch (const UsageError& e) {
-      fail_usage("--{}", e.what());
-    }
+    set_option(again, entry, option_text(o, entry));
   }
 }
 
@@ -55,7 +51,7 @@ void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
   if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
   if (devices.count > physical_cores()) {
-    fail_usage("--device {}: {} devices need as many cores, and this process may use {}", o.device,
+    fail_usage("`device` {}: {} devices need as many cores, and this process may use {}", o.device,
                devices.count, physical_cores());
   }
 }
@@ -65,7 +61,7 @@ void validate_learners(const TrainOptions& o) {
   expect_at_least<int64_t>("learners", o.learners, 1);
   expect_at_most("learners", o.learners, kMostLearners);
   if (o.retune && (o.learners || o.deterministic || o.sync == "none")) {
-    fail_usage("--retune: with --{} there is no number of learners to look for",
+    fail_usage("`retune`: with `{}` there is no number of learners to look for",
                o.learners        ? "learners"
                : o.deterministic ? "deterministic"
                                  : "sync none");
@@ -79,18 +75,18 @@ void validate_learners(const TrainOptions& o) {
     const std::string schedule = o.lr_schedule.value_or("fixed");
     if (sync_needs(o.sync).rate_drops && !drops_the_rate(schedule)) {
       fail_usage(
-          "--lr-schedule {0}: --sync {1} changes when the rate first drops, which {0} never does; "
-          "leave it out, or choose step or multistep with --lr-milestones",
+          "`lr-schedule` {0}: `sync` {1} changes when the rate first drops, which {0} never does; "
+          "leave it out, or choose step or multistep with `lr-milestones`",
           schedule, o.sync);
     }
     if (o.learners != 1 || sync_of(o, devices)) return;
   }
   if (o.learners.value_or(1) > 1) {
-    fail_usage("--learners {}: say how they are to agree, for example with --sync sma",
+    fail_usage("`learners` {}: say how they are to agree, for example with `sync` sma",
                *o.learners);
   }
   if (devices > 1) {
-    fail_usage("--device {}: say how its learners are to agree, for example with --sync sma",
+    fail_usage("`device` {}: say how its learners are to agree, for example with `sync` sma",
                o.device);
   }
   const std::pair<const char*, bool> unused[] = {
@@ -99,7 +95,7 @@ void validate_learners(const TrainOptions& o) {
       {"central-momentum", o.central_momentum.has_value()},
       {"averaging-eta", o.averaging_eta.has_value()}};
   for (const auto& [name, set] : unused) {
-    if (set) fail_usage("--{}: one learner alone has nobody to agree with; leave it out", name);
+    if (set) fail_usage("`{}`: one learner alone has nobody to agree with; leave it out", name);
   }
 }
 
@@ -109,20 +105,20 @@ void validate_schedule(const TrainOptions& o) {
   const bool drops = drops_the_rate(schedule);
   if (!drops && (o.lr_milestones || o.lr_gamma)) {
     fail_usage(
-        "--lr-{}: the schedule is {}, which does not drop the rate; add --lr-schedule multistep{}",
+        "`lr-{}`: the schedule is {}, which does not drop the rate; add `lr-schedule` multistep{}",
         o.lr_milestones ? "milestones" : "gamma", schedule,
-        o.lr_milestones ? "" : " and --lr-milestones");
+        o.lr_milestones ? "" : " and `lr-milestones`");
   }
   if (drops && (!o.lr_milestones || o.lr_milestones->empty())) {
-    fail_usage("--lr-schedule {}: say when with --lr-milestones", schedule);
+    fail_usage("`lr-schedule` {}: say when with `lr-milestones`", schedule);
   }
   if (schedule == "step" && o.lr_milestones->size() != 1) {
-    fail_usage("--lr-milestones: schedule step takes one number, the epochs between two drops");
+    fail_usage("`lr-milestones`: schedule step takes one number, the epochs between two drops");
   }
   double last = 0;
   for (const double epoch : o.lr_milestones.value_or(std::vector<double>{})) {
     if (!(epoch > last)) {
-      fail_usage("--lr-milestones: they must ascend from above 0, but {} follows {}", epoch, last);
+      fail_usage("`lr-milestones`: they must ascend from above 0, but {} follows {}", epoch, last);
     }
     last = epoch;
   }
@@ -133,10 +129,10 @@ void validate_loss(const TrainOptions& o) {
   if (!o.label_smoothing) return;
   const auto smoothing = static_cast<float>(*o.label_smoothing);  // as the loss has it
   if (!(smoothing >= 0 && smoothing < 1)) {
-    fail_usage("--label-smoothing {}: it must be at least 0 and below 1", *o.label_smoothing);
+    fail_usage("`label-smoothing` {}: it must be at least 0 and below 1", *o.label_smoothing);
   }
   if (o.loss != "cross-entropy") {
-    fail_usage("--label-smoothing {}: --loss {} smooths no labels; leave it out",
+    fail_usage("`label-smoothing` {}: `loss` {} smooths no labels; leave it out",
                *o.label_smoothing, o.loss);
   }
 }
@@ -144,13 +140,13 @@ void validate_loss(const TrainOptions& o) {
 void validate_data(const TrainOptions& o) {
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
   if (o.dataset && o.data != data::kMemory) {
-    fail_usage("--data {}: dataset is set too; leave one of them out", *o.data);
+    fail_usage("`data` {}: dataset is set too; leave one of them out", *o.data);
   }
   const bool sized =
       o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).image.rank() == 0;
   if (o.image_size > 0 && !sized) {
     fail_usage(
-        "--image-size {}: only the images of a folder are scaled, with --data imagefolder:DIR",
+        "`image-size` {}: only the images of a folder are scaled, with `data` imagefolder:DIR",
         o.image_size);
   }
 }
@@ -158,16 +154,16 @@ void validate_data(const TrainOptions& o) {
 void validate_steps(const TrainOptions& o) {
   constexpr int64_t kLargestBatch = 1 << 20;
   if (o.batch < 1 || o.batch > kLargestBatch) {
-    fail_usage("--batch {}: it must be between 1 and {}", o.batch, kLargestBatch);
+    fail_usage("`batch` {}: it must be between 1 and {}", o.batch, kLargestBatch);
   }
   if (o.splits < 1 || o.splits > o.batch) {
-    fail_usage("--splits {}: a batch of {} can be taken in 1 to {} parts", o.splits, o.batch,
+    fail_usage("`splits` {}: a batch of {} can be taken in 1 to {} parts", o.splits, o.batch,
                o.batch);
   }
   expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
   const int64_t most_threads = std::max(1u, std::thread::hardware_concurrency());
   if (!o.resume && o.threads_per_learner.value_or(1) > most_threads) {
-    fail_usage("--threads-per-learner {}: this machine runs {} at a time", *o.threads_per_learner,
+    fail_usage("`threads-per-learner` {}: this machine runs {} at a time", *o.threads_per_learner,
                most_threads);
   }
   expect_at_least<int64_t>("epochs", o.epochs, 1);
@@ -190,7 +186,7 @@ void validate(const TrainOptions& o) {
   validate_schedule(o);
   validate_loss(o);
   if (o.keep_best && !o.out) {
-    fail_usage("--keep-best: there is no folder to keep the best checkpoint in; set --out");
+    fail_usage("`keep-best`: there is no folder to keep the best checkpoint in; set `out`");
   }
   if (o.resume && !o.first_weights.empty()) {
     fail_usage("first_weights: a resumed run goes on with the weights that it has; leave them out");
@@ -198,7 +194,7 @@ void validate(const TrainOptions& o) {
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});
   if (o.device == "ref" && o.precision != "f32") {
-    fail_usage("--precision {}: the reference device computes in f32 only", o.precision);
+    fail_usage("`precision` {}: the reference device computes in f32 only", o.precision);
   }
   expect_positive("lr", o.lr);
   expect_positive("lr-gamma", o.lr_gamma);
@@ -206,12 +202,12 @@ void validate(const TrainOptions& o) {
   expect_at_least<double>("warmup", o.warmup, 0);
   expect_at_least<double>("weight-decay", o.weight_decay, 0);
   expect_at_least<double>("momentum", o.momentum, 0);
-  if (o.momentum.value_or(0) >= 1) fail_usage("--momentum {}: it must be below 1", *o.momentum);
+  if (o.momentum.value_or(0) >= 1) fail_usage("`momentum` {}: it must be below 1", *o.momentum);
   if (o.nesterov.value_or(false) && o.momentum == 0.0)
-    fail_usage("--nesterov needs a --momentum above 0");
+    fail_usage("`nesterov` needs a `momentum` above 0");
   expect_positive("target-accuracy", o.target_accuracy);
   if (o.target_accuracy.value_or(0) > 1) {
-    fail_usage("--target-accuracy {}: it is a fraction, so at most 1 (0.98 for 98 %)",
+    fail_usage("`target-accuracy` {}: it is a fraction, so at most 1 (0.98 for 98 %)",
                *o.target_accuracy);
   }
   validate_texts(o);
@@ -225,7 +221,7 @@ void check_resumable(const TrainOptions& before, const TrainOptions& now) {
     const std::string was = option_text(before, entry), is = option_text(now, entry);
     if (!entry.may_change && was != is) {
       fail_usage(
-          "--{} {}: the run to resume has {}, and going on with another would be another "
+          "`{}` {}: the run to resume has {}, and going on with another would be another "
           "run",
           entry.name, is, was);
     }

@@ -266,17 +266,17 @@ TEST(Session, RefusesOptionsThatMakeNoSense) {
             "and a number of classes, not [8, 8] and 5");
   EXPECT_EQ(made([](SessionOptions& o) { o.dataset = dataset(); }),
             "image and classes are those of the data set: leave them out");
-  EXPECT_EQ(made([](SessionOptions& o) { o.momentum = 1; }), "--momentum 1: it must be below 1");
+  EXPECT_EQ(made([](SessionOptions& o) { o.momentum = 1; }), "`momentum` 1: it must be below 1");
   EXPECT_EQ(made([](SessionOptions& o) { o.classes = 4; }),
             "the model 'own' ends in shape [8, 5], but a batch of 8 in 4 classes needs [8, 4]");
   SessionOptions both = like_the_run();
   both.data = "digits";
   EXPECT_EQ(error_of([&] { Session(small_net::logits, both); }),
-            "--data digits: dataset is set too; leave one of them out");
+            "`data` digits: dataset is set too; leave one of them out");
   SessionOptions large = like_the_run();
   large.batch = 31;
   EXPECT_EQ(error_of([&] { Session(small_net::logits, large); }),
-            "--batch 31: memory has 30 training images only");
+            "`batch` 31: memory has 30 training images only");
 }
 
 TEST(Memory, RefusesSamplesThatDoNotFit) {

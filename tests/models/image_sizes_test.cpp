@@ -22,7 +22,7 @@ bool takes(const Model& model, const ModelSpec& spec) {
   });
   if (error == "no error") return true;
   for (const std::string& part : {model.name, std::to_string(spec.image[1]),
-                                  std::string("--image-size"), std::string("resnet-20")}) {
+                                  std::string("`image-size`"), std::string("resnet-20")}) {
     EXPECT_NE(error.find(part), error.npos) << error;
   }
   return false;

@@ -98,7 +98,7 @@ TEST(Models, ImagesThatDoNotFitAreRefusedByName) {
               build_model("lenet", {.image = {3, 12, 12}});
             }),
             "the model 'lenet' is for images of 16 to 128 pixels a side, not 12x12; scale a "
-            "folder's images with --image-size, or choose resnet-20");
+            "folder's images with `image-size`, or choose resnet-20");
   EXPECT_EQ(error_of([] { build_model("resnet-20", {.image = {300}}); }),
             "layer conv: x must be [N, C, H, W], not [16, 300]");
 }

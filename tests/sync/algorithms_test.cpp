@@ -419,21 +419,21 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   says(refusal("smaa", {}), "did you mean 'sma'");
   says(refusal("sma", {.learners = 4, .alpha = 0.7}), "drift apart from 0.6441 on");
   says(refusal("sma", {.learners = 4, .alpha = 0.64}), "nothing");
-  says(refusal("sma", {.period = 0}), "--sync-period 0: it must be at least 1");
-  says(refusal("sma", {.alpha = -1.0}), "--alpha -1: it must be above 0");
-  says(refusal("sma", {.central_momentum = 1.0}), "--central-momentum 1");
+  says(refusal("sma", {.period = 0}), "`sync-period` 0: it must be at least 1");
+  says(refusal("sma", {.alpha = -1.0}), "`alpha` -1: it must be above 0");
+  says(refusal("sma", {.central_momentum = 1.0}), "`central-momentum` 1");
   says(refusal("easgd", {.learners = 2, .alpha = 0.9}), "leave it out for 0.45");
-  says(refusal("polyak-ruppert", {.alpha = 2.0}), "--alpha 2");
+  says(refusal("polyak-ruppert", {.alpha = 2.0}), "`alpha` 2");
   says(refusal("polyak-ruppert", {.alpha = 1.5}), "nothing");
   says(refusal("polyak-ruppert", {.alpha = 1.5, .averaging_eta = 8.0}), "overshoot");
-  says(refusal("polyak-ruppert", {.averaging_eta = -1.0}), "--averaging-eta -1");
+  says(refusal("polyak-ruppert", {.averaging_eta = -1.0}), "`averaging-eta` -1");
   for (const char* sync : {"sma", "easgd", "local-sgd", "slowmo", "ssgd"}) {
-    says(refusal(sync, {.averaging_eta = 8.0}), "--averaging-eta: --sync");
+    says(refusal(sync, {.averaging_eta = 8.0}), "`averaging-eta`: `sync`");
   }
   says(refusal("ssgd", {.alpha = 0.1}), "has no use for it");
   says(refusal("local-sgd", {.central_momentum = 0.5}), "has no use for it");
   says(refusal("easgd", {.momentum = 0.9}), "choose eamsgd");
-  says(refusal("eamsgd", {.momentum = 0.9}), "--nesterov");
+  says(refusal("eamsgd", {.momentum = 0.9}), "`nesterov`");
 }
 
 }  // namespace

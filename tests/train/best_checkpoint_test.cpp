@@ -85,7 +85,7 @@ TEST_F(KeepBest, AResumedRunKeepsTheEpochThatItStartsFrom) {
 TEST_F(KeepBest, WantsAFolder) {
   TrainOptions o = options("run");
   o.out.reset();
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "--keep-best: there is no folder",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "`keep-best`: there is no folder",
                       error_of([&] { train(tiny_net, o); }));
 }
 

@@ -127,29 +127,29 @@ TEST(Config, EveryRecipeIsValid) {
 }
 
 TEST(Config, RefusesWhatMakesNoSense) {
-  EXPECT_SAYS(complaint("batch = 0"), "--batch 0");
-  EXPECT_SAYS(complaint("lr = 0"), "--lr 0: it must be above 0");
-  EXPECT_SAYS(complaint("momentum = 1"), "--momentum 1: it must be below 1");
+  EXPECT_SAYS(complaint("batch = 0"), "`batch` 0");
+  EXPECT_SAYS(complaint("lr = 0"), "`lr` 0: it must be above 0");
+  EXPECT_SAYS(complaint("momentum = 1"), "`momentum` 1: it must be below 1");
   EXPECT_SAYS(complaint("momentum = -0.1"), "at least 0");
-  EXPECT_SAYS(complaint("loss = 'bce'"), "--loss bce: this version knows cross-entropy, sigmoid");
-  EXPECT_SAYS(complaint("label-smoothing = 1"), "--label-smoothing 1: it must be at least 0 and");
+  EXPECT_SAYS(complaint("loss = 'bce'"), "`loss` bce: this version knows cross-entropy, sigmoid");
+  EXPECT_SAYS(complaint("label-smoothing = 1"), "`label-smoothing` 1: it must be at least 0 and");
   EXPECT_SAYS(complaint("label-smoothing = -0.1"), "at least 0 and below 1");
   EXPECT_SAYS(complaint("label-smoothing = 0.99999999999"), "below 1");
   EXPECT_SAYS(complaint("loss = 'mse'\nlabel-smoothing = 0.1"),
-              "--label-smoothing 0.1: --loss mse smooths no labels; leave it out");
+              "`label-smoothing` 0.1: `loss` mse smooths no labels; leave it out");
   EXPECT_EQ(complaint("loss = 'sigmoid'"), "no error");
   EXPECT_EQ(complaint("label-smoothing = 0.1"), "no error");
-  EXPECT_SAYS(complaint("momentum = 0\nnesterov = true"), "--nesterov needs");
+  EXPECT_SAYS(complaint("momentum = 0\nnesterov = true"), "`nesterov` needs");
   EXPECT_SAYS(complaint("target-accuracy = 98"), "a fraction");
-  EXPECT_SAYS(complaint("epochs = 0"), "--epochs 0");
+  EXPECT_SAYS(complaint("epochs = 0"), "`epochs` 0");
   EXPECT_SAYS(complaint("precision = 'f16'"), "did you mean 'bf16'");
   EXPECT_SAYS(complaint("device = 'ref'\nprecision = 'bf16'"), "f32 only");
   EXPECT_SAYS(complaint("optimizer = 'adam'"), "knows sgd");
-  EXPECT_SAYS(complaint("lr-schedule = 'multistep'"), "--lr-milestones");
+  EXPECT_SAYS(complaint("lr-schedule = 'multistep'"), "`lr-milestones`");
   EXPECT_SAYS(complaint("lr-schedule = 'multistep'\nlr-milestones = [3, 2]"), "ascend");
   EXPECT_SAYS(complaint("lr-schedule = 'step'\nlr-milestones = [3, 4]"), "one number");
   EXPECT_SAYS(complaint("lr-gamma = 0.5"), "does not drop");
-  EXPECT_SAYS(complaint("learners = 2\nsync = 'none'"), "--learners 2: say how they are to agree");
+  EXPECT_SAYS(complaint("learners = 2\nsync = 'none'"), "`learners` 2: say how they are to agree");
   EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
   EXPECT_SAYS(complaint("sync = 'post-local-sgd'\nlr-schedule = 'fixed'"), "never does");
   EXPECT_SAYS(complaint("threads-per-learner = 0"), "at least 1");
@@ -164,7 +164,7 @@ TEST(Config, AResumedRunMayOnlyGoOnLonger) {
   now.target_accuracy = 0.99;
   EXPECT_NO_THROW(check_resumable(before, now));
   now.batch = 32;
-  EXPECT_SAYS(error_of([&] { check_resumable(before, now); }), "--batch 32");
+  EXPECT_SAYS(error_of([&] { check_resumable(before, now); }), "`batch` 32");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(LossWatch, SaysOnceThatNothingIsLearned) {
   EXPECT_FALSE(watch.epoch_done(epoch(2.31, 0.1), 2.30));
   const auto note = watch.epoch_done(epoch(2.305, 0.1), 2.30);
   ASSERT_TRUE(note);
-  EXPECT_NE(note->find("try --lr 0.01"), note->npos) << *note;
+  EXPECT_NE(note->find("try `lr` 0.01"), note->npos) << *note;
   EXPECT_FALSE(watch.epoch_done(epoch(2.305, 0.1), 2.30));
 }
 
@@ -35,7 +35,7 @@ TEST(LossWatch, ARateThatIsTooLowIsNotToBeLowered) {
   watch.epoch_done(epoch(2.31, 0.1), 2.30);
   const auto note = watch.epoch_done(epoch(2.31, 0.1), 2.30);
   ASSERT_TRUE(note);
-  EXPECT_NE(note->find("try --lr 0.01"), note->npos) << *note;
+  EXPECT_NE(note->find("try `lr` 0.01"), note->npos) << *note;
 }
 
 /// Each of these alone shows that the net learns.
@@ -62,7 +62,7 @@ TEST(LossWatch, SaysOnceThatTheLossHasRisen) {
   const auto note = watch.look(18);
   ASSERT_TRUE(note);
   EXPECT_NE(note->find("far above the 0.6931 of a guess"), note->npos) << *note;
-  EXPECT_NE(note->find("try --lr 0.01"), note->npos) << *note;
+  EXPECT_NE(note->find("try `lr` 0.01"), note->npos) << *note;
   EXPECT_FALSE(watch.look(867));
   EXPECT_FALSE(watch.epoch_done(epoch(500), 400));
 }
@@ -147,7 +147,7 @@ TEST(StatisticsWatch, SaysOnceThatTheyAreYoung) {
   const auto note = watch.epoch_done(tested(2.4, 50), 29);
   ASSERT_TRUE(note);
   EXPECT_NE(note->find("of 29 steps only"), note->npos) << *note;
-  EXPECT_NE(note->find("--bn-images"), note->npos) << *note;
+  EXPECT_NE(note->find("`bn-images`"), note->npos) << *note;
   EXPECT_FALSE(watch.epoch_done(tested(2.4, 50), 29));
 }
 

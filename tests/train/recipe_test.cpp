@@ -93,12 +93,12 @@ TEST(Recipe, LeavesWhatTheUserSetAndNamesItInAConflict) {
   EXPECT_EQ(resolved("sync = 'post-local-sgd'\nlr-milestones = [1]").lr_milestones,
             (std::vector<double>{1}));
   const char* out = "leave it out";
-  expect_says(complaint("sync = 'easgd'\nmomentum = 0.5"), "--momentum 0.5: the learners of easgd");
-  expect_says(complaint("sync = 'easgd'\nnesterov = true"), "--nesterov: the learners of easgd");
-  expect_says(complaint("sync = 'eamsgd'\nmomentum = 0"), "--momentum 0: the learners of eamsgd");
-  expect_says(complaint("sync = 'eamsgd'\nnesterov = false"), "--nesterov false: ");
+  expect_says(complaint("sync = 'easgd'\nmomentum = 0.5"), "`momentum` 0.5: the learners of easgd");
+  expect_says(complaint("sync = 'easgd'\nnesterov = true"), "`nesterov`: the learners of easgd");
+  expect_says(complaint("sync = 'eamsgd'\nmomentum = 0"), "`momentum` 0: the learners of eamsgd");
+  expect_says(complaint("sync = 'eamsgd'\nnesterov = false"), "`nesterov` false: ");
   expect_says(complaint("sync = 'post-local-sgd'\nlr-schedule = 'cosine'"),
-              "--lr-schedule cosine: --sync post-local-sgd changes");
+              "`lr-schedule` cosine: `sync` post-local-sgd changes");
   for (const char* conflict : {"sync = 'easgd'\nmomentum = 0.5", "sync = 'eamsgd'\nmomentum = 0",
                                "sync = 'eamsgd'\nnesterov = false"}) {
     expect_says(complaint(conflict), out);

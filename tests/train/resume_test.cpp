@@ -214,12 +214,12 @@ TEST_P(ResumeOnce, RefusesAnotherRun) {
   const auto says = [](const std::string& text, const char* part) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
   };
-  says(resume_error([](TrainOptions& o) { o.batch = 8; }), "--batch 8: the run to resume has 16");
+  says(resume_error([](TrainOptions& o) { o.batch = 8; }), "`batch` 8: the run to resume has 16");
   says(resume_error([](TrainOptions& o) { o.loss = "mse"; }),
-       "--loss mse: the run to resume has cross-entropy");
+       "`loss` mse: the run to resume has cross-entropy");
   says(resume_error([](TrainOptions& o) { o.label_smoothing = 0.1; }),
-       "--label-smoothing 0.1: the run to resume has auto");
-  says(resume_error([](TrainOptions& o) { o.lr = 1; }), "--lr 1: the run to resume has 0.05");
+       "`label-smoothing` 0.1: the run to resume has auto");
+  says(resume_error([](TrainOptions& o) { o.lr = 1; }), "`lr` 1: the run to resume has 0.05");
   says(resume_error([](TrainOptions& o) { o.out = "elsewhere"; }), "stays in its folder");
   says(resume_error([](TrainOptions& o) { o.resume = o.out = "/nowhere"; }),
        "no run or checkpoint");

@@ -38,15 +38,15 @@ TEST(SingleRows, AreRefusedWithTheOptionThatMakesThem) {
     EXPECT_EQ(error_with(23, 1, device), std::string(kError) +
                                              ": 70 training images in batches of 23 leave a last "
                                              "batch, or a part of it, with 1 row; "
-                                             "choose another --batch");
+                                             "choose another `batch`");
     EXPECT_EQ(error_with(7, 7, device),
               std::string(kError) +
-                  ": --splits 7 cuts batches of 7 into parts, one of them of 1 row; choose fewer");
+                  ": `splits` 7 cuts batches of 7 into parts, one of them of 1 row; choose fewer");
     EXPECT_EQ(error_with(7, 2, device),
               "no error");  // parts of 4 and 3
     EXPECT_EQ(error_with(10, 4, device),
               std::string(kError) +
-                  ": --splits 4 cuts batches of 10 into parts, one of them of 1 row; choose fewer");
+                  ": `splits` 4 cuts batches of 10 into parts, one of them of 1 row; choose fewer");
     EXPECT_EQ(error_with(14, 1, device), "no error");
   }
 }

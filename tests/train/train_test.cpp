@@ -127,7 +127,7 @@ TEST_F(Train, ALossThatIsNotFiniteEndsTheRun) {
   const std::string error = error_of([&] { train(tiny_net, o); });
   expect_says(error, "the loss became ");
   expect_says(error, "(epoch 1): the learning rate 1e+30 is probably too high");
-  expect_says(error, "try --lr 1e+29 or --clip-norm 1");
+  expect_says(error, "try `lr` 1e+29 or `clip-norm` 1");
 }
 
 TEST_F(Train, ALossThatIsNotFiniteLeavesTheLastGoodCheckpoint) {
@@ -160,7 +160,7 @@ TEST_F(Train, RefusesWhatDoesNotFit) {
       error_of([&] { train(eleven, o); }),
       "the model 'own' ends in shape [16, 11], but a batch of 16 in 10 classes needs [16, 10]");
   o.batch = 71;
-  expect_says(error_of([&] { train(tiny_net, o); }), "--batch 71");
+  expect_says(error_of([&] { train(tiny_net, o); }), "`batch` 71");
   expect_says(error_of([&] { train(tiny_net, o); }), "70 training images only");
 }
 
@@ -173,7 +173,7 @@ TEST_F(Train, OneBatchCanHoldAll) {
 TEST_F(Train, SaysThatAFolderCannotBeWritten) {
   TrainOptions o = options();
   o.out = "/proc/crossbow";
-  expect_says(error_of([&] { train(tiny_net, o); }), "choose another with --out");
+  expect_says(error_of([&] { train(tiny_net, o); }), "choose another with `out`");
   std::ofstream(folder()) << "a file";
   o.out = folder().string();
   expect_says(error_of([&] { train(tiny_net, o); }), "cannot make the folder");

@@ -57,7 +57,7 @@ memory::data_type type_of(DType dtype) {
     case DType::f64:
       break;
   }
-  fail("the cpu device does not compute in {}; use --precision f32 or bf16", name_of(dtype));
+  fail("the cpu device does not compute in {}; use `precision` f32 or bf16", name_of(dtype));
 }
 
 static memory::dims dims_of(const Shape& shape) {
