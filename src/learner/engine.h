@@ -1,17 +1,16 @@
-// Trains a machine's learners: who has which batch, who runs where, when they agree.
+// Trains a machine's learners: what all ways of synchronising them share.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "comm/local.h"
 #include "data/batch_source.h"
-#include "learner/central.h"
 #include "learner/learner.h"
 #include "learner/workers.h"
 #include "plan/bound.h"
@@ -26,9 +25,7 @@ struct EngineOptions {
   uint64_t seed = 0;  // of what layers draw
 };
 
-/// Consecutive batches of an epoch, between which nothing but the rate changes. With k learners
-/// in all, those of a device in a row, learner j has the batches first + j, first + k + j, …: those
-/// of iterations 0, 1, ….
+/// Consecutive batches of an epoch, between which nothing but the rate changes.
 struct Segment {
   data::BatchSource* source = nullptr;
   int64_t epoch = 0;
@@ -36,8 +33,8 @@ struct Segment {
   int64_t first_batch = 0, batches = 0;   // of the segment
   bool after_first_drop = false;          // of the rate
   bool ends_at_drop = false;              // the rate drops at its end
-  std::function<double(int64_t)> rate;    // of the iteration that begins at that batch; any thread
-  std::function<bool()> stop;             // asked before each iteration; any thread
+  std::function<double(int64_t)> rate;    // of a step with that batch; any thread
+  std::function<bool()> stop;             // asked before a step is begun; any thread
   std::span<float> losses;                // by batch of the segment; read them in `progress`
   std::function<void(int64_t)> progress;  // told how many batches are done, from run's thread
 };
@@ -51,59 +48,52 @@ struct EngineBuffer {
   Device* device;  // whose memory it is
 };
 
-/// Owns the learners, the central model, the workers and their workspaces. One thread calls.
-///
-/// Learners may be apart by as many iterations as two exchanges lie apart (one less than one where
-/// the algorithm does not overlap), if the source has batches for them; what they compute does not
-/// depend on their timing.
+/// What engines share: devices, workers and their workspaces, learners and their steps under way.
+/// How the learners are synchronised is an engine's own: the functions that have no body here, and
+/// those below that it adds to. One thread calls.
 class Engine {
  public:
-  /// `model` must have been asked for every program that will run, these programs sharing the
-  /// workers' workspaces. `sync` is null for one learner on its own.
-  Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
-         const EngineOptions& options);
+  virtual ~Engine() = default;
+  Engine(const Engine&) = delete;
 
-  /// Gives every learner and the central model these weights and states, which lie in the host's
-  /// memory, and zero momentum.
-  void start_from(const Replica& model);
+  /// Gives every learner these weights and states, which lie in the host's memory, and zero
+  /// momentum.
+  virtual void start_from(const Replica& model);
 
   /// Trains until the segment is done or `stop` said so, calling `progress` a few times a second
-  /// and at the end. Returns the number of batches done, all of a whole iteration unless the epoch
-  /// ended. Rethrows what a learner failed with, after which only the destructor may be called.
+  /// and at the end. Returns the number of batches done: the first ones of the segment. Rethrows
+  /// what a learner failed with, after which only the destructor may be called.
   int64_t run(const Segment& segment);
 
   /// What a run needs, beside snapshot(), to go on bit for bit; valid until the next segment.
-  std::vector<EngineBuffer> buffers() const;
+  virtual std::vector<EngineBuffer> buffers() const = 0;
   /// To be called when start_from and what was written to buffers() have brought a run back, at the
   /// place that these two give.
-  void resume(int64_t exchanges, int64_t since_exchange);
-  int64_t exchanges() const { return lockstep_.exchanges(); }
-  int64_t since_exchange() const { return lockstep_.since_exchange(); }
+  virtual void resume(int64_t exchanges, int64_t since_exchange) = 0;
+  /// In the whole run, and steps since the last one.
+  virtual int64_t exchanges() const = 0;
+  virtual int64_t since_exchange() const = 0;
 
-  /// Every learner goes on from the central model.
-  void restart();
-
-  /// What is evaluated and saved: the central model, with the mean of the learners' states; a copy
-  /// in the first device's memory that stays where it is, brought up to date by the call.
+  /// What is evaluated and saved: the evaluated weights, with the mean of the learners' states; a
+  /// copy in the first device's memory that stays where it is, brought up to date by the call.
   Replica& snapshot();
   const Replica& model() const { return snapshot_; }
 
   /// Of all devices.
   int learners() const { return static_cast<int>(learners_.size()); }
   Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
+  const Learner& learner(int j) const { return *learners_[static_cast<size_t>(j)]; }
   /// False for one learner on its own.
-  bool synchronises() const { return sync_ != nullptr; }
+  virtual bool synchronises() const = 0;
   /// Seconds that all workers together have spent computing exchanges, and waiting for learners.
-  std::pair<double, double> sync_seconds() const;
+  virtual std::pair<double, double> sync_seconds() const = 0;
   /// Learner j's own, or what all share.
-  const std::byte* weights(int j) const {
-    return learners_[static_cast<size_t>(j)]->weights(side());
-  }
+  virtual const std::byte* weights(int j) const = 0;
   /// Of the first learner's step, by the first worker, which calls: adds each op's seconds to
   /// `seconds`, and to its last element those of an update after them all.
-  void time_step(const Step& step, double lr, std::span<double> seconds);
+  virtual void time_step(const Step& step, double lr, std::span<double> seconds) = 0;
   /// What a step, with its share of an exchange, must move in memory for its update.
-  UpdateTraffic update_traffic() const;
+  virtual UpdateTraffic update_traffic() const = 0;
   const BatchShape& batch() const { return options_.batch; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
@@ -111,63 +101,82 @@ class Engine {
   std::span<const Workspace> evaluation_workspaces() const;
   Device& device() const { return *devices_[0]; }
 
- private:
+ protected:
   /// A step that a queue has been given and that may still be under way.
   struct Flight {
-    int64_t iteration = -1;              // of the segment; none
+    int64_t number = -1;                 // of the learner's steps in the segment; none
     int64_t index = 0;                   // of the batch in the epoch
     const data::Batch* batch = nullptr;  // null for a step without one
     std::unique_ptr<Event> done;
     Buffer losses;  // by part of the batch
+
+    std::span<float> part_losses() { return {losses.as<float>(), losses.size() / sizeof(float)}; }
   };
+
+  /// `model` must have been asked for every program that will run, these programs sharing the
+  /// workers' workspaces.
+  Engine(CompiledModel& model, const EngineOptions& options);
+  /// By the first worker of each device, so that what it allocates is near.
+  void on_each_device(const std::function<void(int device)>& make);
+  /// For a device's next learner, by on_each_device; `may_run` says on which workers.
+  void add_learner(CompiledModel& model, const LearnerPlan& plan, int device,
+                   const std::function<bool(int worker, int learner)>& may_run);
+
+  virtual void begin(const Segment& segment) = 0;
+  /// Gives the worker's queue steps until the segment is over for it, or has failed.
+  virtual void work(int worker) = 0;
+  /// Ends the segment: what waits in work() returns. The first error is kept. Any thread.
+  virtual void fail(std::exception_ptr error) = 0;
+  virtual bool failed() const = 0;
+  /// Blocks until nothing of what synchronises is under way, whatever became of it.
+  virtual void drain() = 0;
+  /// The segment is over, and nothing is under way. Rethrows what it failed with.
+  virtual void end(const Segment& segment) = 0;
+  /// Batches of the segment that are done without a gap.
+  virtual int64_t batches_done() const = 0;
+  /// Of the first device.
+  virtual const std::byte* evaluated_weights() const = 0;
+
+  /// The step of that number has the batch, if there is one: acquires it, fills in what the step
+  /// reads of it, and returns where the flight is to be noted.
+  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step);
+  /// All of a prepared step has been given to the queue: it lands when its event is done. On the
+  /// host that is now; elsewhere the learner's step before lands.
+  void launch(Queue& queue, int learner, Flight& flight, int64_t number);
+  /// Steps of the segment that have landed.
+  int64_t landed(int learner) const {
+    return landed_[static_cast<size_t>(learner)].load(std::memory_order_acquire);
+  }
+
+  const Segment& segment() const { return segment_; }
+  int64_t rows_of(int64_t batch) const;
+  int device_of(int learner) const { return learner / options_.learners; }
+  int device_of_worker(int worker) const { return worker / options_.threads.workers; }
+  Queue& queue(int worker) const { return workspaces_[static_cast<size_t>(worker)].queue(); }
+  Device& device(int index) const { return *devices_[static_cast<size_t>(index)]; }
+  const std::vector<Device*>& devices() const { return devices_; }
+  size_t weight_bytes() const { return snapshot_.parameters.size(); }
+  const EngineOptions& options() const { return options_; }
+
+ private:
   /// A learner's: the one under way, and the one that is being given. They land in order.
   using Flights = std::array<Flight, 2>;
 
-  void work(int worker);
-  /// Waits for the step's end, if there is one, and returns its batch.
+  /// Waits for the step's end, if there is one, and gives its batch back.
   void land(int learner, Flight& flight);
-  /// At a segment's end: nothing is under way any more.
   void land_all();
   /// Ends the segment with the exception that is being handled.
   void give_up();
-  bool step(int worker, const Scheduler::Task& task);
-  void describe(int device, int64_t iteration, ExchangeInput& input) const;
-  int device_of(int learner) const { return learner / options_.learners; }
-  int64_t batch_of(int64_t iteration, int learner) const {
-    return segment_.first_batch + iteration * learners() + learner;
-  }
-  int device_of_worker(int worker) const { return worker / options_.threads.workers; }
-  /// The first device's, which all others equal; null for one learner on its own.
-  const Central* central() const { return central_of(0); }
-  /// The side of the learners' weights that is valid between segments.
-  int side() const { return central() ? central()->side() : 0; }
-  /// The sides of the central model and of the learners' weights that a step of iteration i reads
-  /// and writes.
-  Learner::Route route_of(int64_t iteration) const;
-  double pull_of(int64_t iteration) const;
-  /// Null for one learner on its own.
-  Central* central_of(int device) const {
-    return centrals_.empty() ? nullptr : centrals_[static_cast<size_t>(device)].get();
-  }
-  void make_device(CompiledModel& model, int device);
-  int64_t batches_done() const;
-  int64_t rows_of(int64_t batch) const;
 
   const EngineOptions options_;
   const std::shared_ptr<const ParameterLayout> layout_;
   const std::vector<Device*> devices_;
-  const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
-  Lockstep lockstep_;
-  Scheduler scheduler_;
-  std::unique_ptr<LocalGroup> comm_;                // of several devices
-  std::vector<std::unique_ptr<Central>> centrals_;  // by device
-  std::vector<Workspace> workspaces_;               // by worker
-  std::vector<Flights> flights_;                    // by learner
+  std::vector<Workspace> workspaces_;  // by worker
+  std::vector<Flights> flights_;       // by learner
   std::vector<std::unique_ptr<Learner>> learners_;
-  std::unique_ptr<std::atomic<int64_t>[]> landed_;  // steps of the segment, by learner
+  std::vector<std::atomic<int64_t>> landed_;  // by learner
   Replica snapshot_;
-  std::vector<Buffer> gathered_;           // states of learners whose memory is another device's
-  std::vector<Central::Scratch> scratch_;  // by worker
+  std::vector<Buffer> gathered_;  // states of learners whose memory is another device's
   Segment segment_;
   Workers workers_;  // last: its threads use all of the above
 };

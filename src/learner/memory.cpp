@@ -2,6 +2,8 @@
 
 #include "core/text.h"
 #include "learner/engine.h"
+#include "learner/scheduler.h"
+#include "sync/sync.h"
 
 namespace crossbow {
 

@@ -7,7 +7,7 @@
 
 #include "core/rng.h"
 #include "core/threads.h"
-#include "learner/engine.h"
+#include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
 #include "train/recipe.h"
 #include "train/setup.h"
@@ -171,7 +171,7 @@ class Bench {
 
   CompiledModel model_;
   const std::shared_ptr<const Program> program_;
-  Engine engine_;
+  SynchronousEngine engine_;
   Noise noise_;
   std::vector<float> losses_ = std::vector<float>(1 << 20);  // of more than a window can hold
 };

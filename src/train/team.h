@@ -2,6 +2,7 @@
 #pragma once
 
 #include "learner/memory.h"
+#include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
 #include "train/evaluation.h"
 #include "train/setup.h"
@@ -25,7 +26,7 @@ struct Team {
 
   CompiledModel model;
   const LearnerMemory memory;
-  Engine engine;
+  SynchronousEngine engine;
   Evaluator evaluator;
   std::unique_ptr<Statistics> statistics;  // null where they are the learners'
 };

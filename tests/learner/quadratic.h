@@ -12,7 +12,7 @@
 #include "core/rng.h"
 #include "data/batch_source.h"
 #include "device/host_window.h"
-#include "learner/engine.h"
+#include "learner/synchronous_engine.h"
 #include "models/layers.h"
 #include "ops/activation.h"
 #include "ops/loss.h"
@@ -175,8 +175,8 @@ class QuadraticEngine {
     Device& device = find_device(kind_, j / learners_of_a_device_);
     return floats(device, engine_.weights(j));
   }
-  Engine& operator*() { return engine_; }
-  Engine* operator->() { return &engine_; }
+  SynchronousEngine& operator*() { return engine_; }
+  SynchronousEngine* operator->() { return &engine_; }
 
   std::vector<float> losses = std::vector<float>(kBatches);
 
@@ -230,7 +230,7 @@ class QuadraticEngine {
   const std::string kind_;
   const int learners_of_a_device_;
   CompiledModel model_;
-  Engine engine_;
+  SynchronousEngine engine_;
 };
 
 }  // namespace crossbow::testing

@@ -23,7 +23,7 @@ TEST(Snapshot, HasTheMeanOfTheLearnersStatistics) {
   engine_options.learners = kLearners;
   engine_options.threads = {1, 2, 1, {}};
   engine_options.batch = {.rows = 4};
-  Engine engine(model, make_sync("sma", sync), engine_options);
+  SynchronousEngine engine(model, make_sync("sma", sync), engine_options);
   const auto elements = static_cast<size_t>(engine.layout().state_elements);
   ASSERT_GT(elements, 0u);
   std::vector<float> mean(elements);

@@ -1,0 +1,228 @@
+#include "learner/synchronous_engine.h"
+
+#include <algorithm>
+
+namespace crossbow {
+
+SynchronousEngine::SynchronousEngine(CompiledModel& model,
+                                     std::shared_ptr<const SyncAlgorithm> sync,
+                                     const EngineOptions& options)
+    : Engine(model, options),
+      sync_(std::move(sync)),
+      lockstep_(sync_ && sync_->traits().overlaps),
+      scheduler_(options.threads.devices, options.learners, options.threads.workers) {
+  if (sync_ && devices().size() > 1) {
+    comm_ = std::make_unique<LocalGroup>(devices(), layout().parameter_elements, layout().dtype,
+                                         [this] { scheduler_.notify(); });
+  }
+  const auto may_run = [this](int w, int j) { return scheduler_.may_run(w, j); };
+  on_each_device([&](int d) {
+    if (sync_) {
+      centrals_.push_back(std::make_unique<Central>(
+          sync_, lockstep_, layout(), options.sgd.clip_norm,
+          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}));
+    }
+    const LearnerPlan plan = plan_of(d);
+    for (int n = 0; n < options.learners; ++n) add_learner(model, plan, d, may_run);
+  });
+  for (int w = 0; sync_ && w < workers().count(); ++w) {
+    scratch_.emplace_back(*central_of(device_of_worker(w)), options.learners);
+  }
+}
+
+LearnerPlan SynchronousEngine::plan_of(int device) const {
+  LearnerPlan plan{options().batch, options().sgd};
+  const Central* const central = central_of(device);
+  if (averages_gradients()) plan.shared_weights = central->z(0);
+  if (lockstep_.overlaps()) {
+    plan.central = {central->z(0), central->z(1)};
+    plan.stays = sync_->period(false) > 1 || sync_->period(true) > 1;
+  }
+  return plan;
+}
+
+void SynchronousEngine::start_from(const Replica& model) {
+  Engine::start_from(model);
+  for (size_t d = 0; d < centrals_.size(); ++d) {
+    for (int side : {0, 1}) {
+      std::byte* const z = centrals_[d]->z(side);
+      if (z) devices()[d]->copy_now(z, model.parameters.data(), weight_bytes());
+    }
+  }
+}
+
+void SynchronousEngine::resume(int64_t exchanges, int64_t since_exchange) {
+  if (sync_) lockstep_.restore(exchanges, since_exchange);
+  for (size_t d = 1; d < centrals_.size(); ++d) {
+    const auto from = centrals_[0]->state(), to = centrals_[d]->state();
+    for (size_t i = 0; i < to.size(); ++i) devices()[d]->copy_now(to[i], from[i], weight_bytes());
+  }
+}
+
+std::vector<EngineBuffer> SynchronousEngine::buffers() const {
+  using Kind = EngineBuffer::Kind;
+  std::vector<EngineBuffer> all;
+  const auto add = [&](Kind kind, size_t index, std::byte* data, Device& device) {
+    if (data) all.push_back({kind, static_cast<int64_t>(index), data, &device});
+  };
+  for (int j = 0; j < learners(); ++j) {
+    const auto at = static_cast<size_t>(j);
+    Device& device = this->device(device_of(j));
+    if (sync_ && !averages_gradients()) add(Kind::weights, at, learner(j).weights(side()), device);
+    add(Kind::momentum, at, learner(j).momentum(), device);
+    if (learners() > 1) add(Kind::states, at, learner(j).states(), device);
+  }
+  if (sync_) {
+    const std::vector<std::byte*> state = central_of(0)->state();
+    for (size_t i = 0; i < state.size(); ++i) add(Kind::central, i, state[i], device(0));
+  }
+  return all;
+}
+
+std::pair<double, double> SynchronousEngine::sync_seconds() const {
+  std::pair<double, double> sum;
+  for (const auto& central : centrals_) {
+    sum.first += central->working_seconds();
+    sum.second += central->waiting_seconds();
+  }
+  return sum;
+}
+
+void SynchronousEngine::restart() {
+  for (int j = 0; j < learners(); ++j) {
+    const int d = device_of(j);
+    device(d).copy_now(learner(j).weights(side()), central_of(d)->z(side()), weight_bytes());
+  }
+}
+
+const std::byte* SynchronousEngine::evaluated_weights() const {
+  return sync_ ? central_of(0)->z(side()) : learner(0).weights(0);
+}
+
+int64_t SynchronousEngine::batches_done() const {
+  int64_t iterations = segment().batches;
+  for (int j = 0; j < learners(); ++j) iterations = std::min(iterations, landed(j));
+  return std::min(iterations * learners(), segment().batches);
+}
+
+void SynchronousEngine::begin(const Segment& segment) {
+  const int64_t k = learners();
+  scheduler_.start((segment.batches + k - 1) / k, segment.stop);
+  if (!sync_) return;
+  lockstep_.start(sync_->period(segment.after_first_drop));
+  for (int d = 0; d < options().threads.devices; ++d) {
+    central_of(d)->start([this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
+  }
+}
+
+void SynchronousEngine::work(int worker) {
+  while (const auto task = scheduler_.claim(worker)) {
+    if (!step(worker, *task)) return;
+    scheduler_.finish(*task);
+  }
+  if (Central* const central = central_of(device_of_worker(worker))) {
+    central->complete(lockstep_.exchanges_before(scheduler_.begun()), scheduler_,
+                      scratch_[static_cast<size_t>(worker)], queue(worker));
+  }
+}
+
+void SynchronousEngine::drain() {
+  for (const auto& central : centrals_) central->drain();
+}
+
+void SynchronousEngine::end(const Segment& segment) {
+  scheduler_.check();
+  if (!sync_) return;
+  const int64_t iterations = scheduler_.begun();
+  for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));
+  lockstep_.finish(iterations);
+  const bool dropped = segment.ends_at_drop && batches_done() == segment.batches;
+  if (sync_->traits().restarts && dropped) restart();
+}
+
+Learner::Route SynchronousEngine::route_of(int64_t iteration) const {
+  if (!sync_) return {};
+  const Central& central = *central_of(0);
+  const int64_t before = lockstep_.exchanges_before(iteration);
+  return {central.side(before), central.side(before + lockstep_.exchanges_at(iteration))};
+}
+
+double SynchronousEngine::pull_of(int64_t iteration) const {
+  return lockstep_.overlaps() && lockstep_.exchanges_at(iteration) ? sync_->pull() : 0;
+}
+
+bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
+  const int j = task.learner;
+  const int64_t i = task.iteration;
+  Learner& learner = this->learner(j);
+  Queue& queue = this->queue(worker);
+  Central* const central = central_of(device_of_worker(worker));
+  bool alive = true;
+  const auto wait_for = [&](int64_t exchanges) {
+    if (exchanges > 0) {
+      alive =
+          central->complete(exchanges, scheduler_, scratch_[static_cast<size_t>(worker)], queue);
+    }
+    return alive;
+  };
+  if (central && !wait_for(lockstep_.needed_to_begin(i))) return false;
+
+  const auto before_update = [&] { return !central || wait_for(lockstep_.needed_to_update(i)); };
+  const Learner::Route route = route_of(i);
+  const double pull = pull_of(i);
+  Step step;
+  Flight& flight = prepare(j, i, batch_of(i, j), step);
+  if (flight.batch) {
+    const double rate = segment().rate(batch_of(i, 0));
+    learner.step(worker, step, flight.batch->rows, rate, pull, route, flight.part_losses(),
+                 before_update);
+  } else if (before_update()) {
+    learner.idle_step(worker, pull, route);
+  }
+  if (alive) launch(queue, j, flight, i);
+  return alive;
+}
+
+void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& input) const {
+  const int side = route_of(iteration).from;
+  int64_t all_rows = 0;
+  for (int j = 0; j < learners(); ++j) all_rows += rows_of(batch_of(iteration, j));
+  input.lr = segment().rate(batch_of(iteration, 0));
+  for (int n = 0; n < options().learners; ++n) {
+    const int j = device * options().learners + n;
+    const Learner& learner = this->learner(j);
+    const auto at = static_cast<size_t>(n);
+    input.made[at] = &learner.done();
+    input.terms[at] = averages_gradients() ? learner.gradients() : learner.weights(side);
+    input.weights[at] = learner.weights(side);
+    input.factors[at] =
+        averages_gradients()
+            ? static_cast<double>(rows_of(batch_of(iteration, j))) / static_cast<double>(all_rows)
+            : 1.0 / learners();
+  }
+}
+
+void SynchronousEngine::time_step(const Step& step, double lr, std::span<double> seconds) {
+  learner(0).timed_step(0, step, lr, pull_of(0), route_of(0), seconds);
+}
+
+UpdateTraffic SynchronousEngine::update_traffic() const {
+  const UpdateTraffic sgd = options().sgd.momentum > 0 ? UpdateTraffic{} : UpdateTraffic{3, 2};
+  if (!sync_) return sgd;
+  const auto k = static_cast<double>(learners());
+  const double share = 1.0 / static_cast<double>(sync_->period(false));
+  if (lockstep_.overlaps()) {
+    // The step reads z too and writes other weights than it reads; the exchange reads all weights,
+    // z and the z before, and writes z.
+    return {sgd.accesses + share * (1 + (k + 3) / k), sgd.arrays + 1 + 2 / k};
+  }
+  if (averages_gradients()) {
+    // The step leaves its gradient, which the exchange reads besides what one learner's update
+    // reads and writes.
+    return {1 + (k + sgd.accesses - 1) / k, 1 + (sgd.arrays - 1) / k};
+  }
+  // The exchange reads all weights and writes them and z.
+  return {sgd.accesses + share * (2 * k + 1) / k, sgd.arrays + 1 / k};
+}
+
+}  // namespace crossbow

@@ -1,0 +1,73 @@
+// Learners that take the same steps, and agree at every exchange.
+#pragma once
+
+#include "comm/local.h"
+#include "learner/central.h"
+#include "learner/engine.h"
+
+namespace crossbow {
+
+/// With k learners in all, those of a device in a row, learner j has the batches first + j,
+/// first + k + j, … of a segment: those of iterations 0, 1, …. All of an iteration have the rate of
+/// its first batch, and a segment that is stopped ends after a whole iteration.
+///
+/// Learners may be apart by as many iterations as two exchanges lie apart (one less than one where
+/// the algorithm does not overlap), if the source has batches for them; what they compute does not
+/// depend on their timing.
+class SynchronousEngine final : public Engine {
+ public:
+  /// `sync` is null for one learner on its own; the rest as of Engine.
+  SynchronousEngine(CompiledModel& model, std::shared_ptr<const SyncAlgorithm> sync,
+                    const EngineOptions& options);
+
+  void start_from(const Replica& model) override;
+  std::vector<EngineBuffer> buffers() const override;
+  void resume(int64_t exchanges, int64_t since_exchange) override;
+  int64_t exchanges() const override { return lockstep_.exchanges(); }
+  int64_t since_exchange() const override { return lockstep_.since_exchange(); }
+  bool synchronises() const override { return sync_ != nullptr; }
+  std::pair<double, double> sync_seconds() const override;
+  const std::byte* weights(int j) const override { return learner(j).weights(side()); }
+  void time_step(const Step& step, double lr, std::span<double> seconds) override;
+  UpdateTraffic update_traffic() const override;
+
+  /// Every learner goes on from the central model.
+  void restart();
+
+ private:
+  void begin(const Segment& segment) override;
+  void work(int worker) override;
+  void fail(std::exception_ptr error) override { scheduler_.fail(std::move(error)); }
+  bool failed() const override { return scheduler_.failed(); }
+  void drain() override;
+  void end(const Segment& segment) override;
+  int64_t batches_done() const override;
+  const std::byte* evaluated_weights() const override;
+
+  LearnerPlan plan_of(int device) const;
+  bool step(int worker, const Scheduler::Task& task);
+  void describe(int device, int64_t iteration, ExchangeInput& input) const;
+  int64_t batch_of(int64_t iteration, int learner) const {
+    return segment().first_batch + iteration * learners() + learner;
+  }
+  bool averages_gradients() const { return sync_ && sync_->traits().averages_gradients; }
+  /// Null for one learner on its own.
+  Central* central_of(int device) const {
+    return centrals_.empty() ? nullptr : centrals_[static_cast<size_t>(device)].get();
+  }
+  /// The side of the learners' weights, and of all copies of z, that is valid between segments.
+  int side() const { return sync_ ? central_of(0)->side() : 0; }
+  /// The sides of the central model and of the learners' weights that a step of iteration i reads
+  /// and writes.
+  Learner::Route route_of(int64_t iteration) const;
+  double pull_of(int64_t iteration) const;
+
+  const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
+  Lockstep lockstep_;
+  Scheduler scheduler_;
+  std::unique_ptr<LocalGroup> comm_;                // of several devices
+  std::vector<std::unique_ptr<Central>> centrals_;  // by device
+  std::vector<Central::Scratch> scratch_;           // by worker
+};
+
+}  // namespace crossbow
