@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/registry.h"
-#include "device/call.h"
+#include "device/device.h"
 #include "device/layout.h"
 #include "graph/op.h"
 
@@ -47,6 +47,7 @@ struct PrepareContext {
   /// Layouts that the outputs should have, which spares the plan a conversion; absent where any
   /// does.
   std::span<const std::optional<Layout>> required;
+  Device& device;   // of the kind; for trials
   DType precision;  // how TensorType f32 is stored: f32, bf16, or f64 (reference)
   int threads;      // of the OpenMP team that will run the calls
   AlgorithmChooser* chooser = nullptr;  // null: take the first candidate

@@ -2,45 +2,53 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "core/error.h"
-#include "device/buffer.h"
+#include "device/host_window.h"
 
 namespace crossbow {
 namespace {
 
 /// Small numbers of both signs in any element type.
-Buffer sample(const Layout& layout) {
-  Buffer buffer(layout.bytes());
-  const int64_t n = layout.elements();
-  for (int64_t i = 0; i < n; ++i) {
+Buffer sample(const Layout& layout, Device& device) {
+  Buffer buffer = device.allocate(layout.bytes());
+  const HostDraft draft(device, buffer.data(), buffer.size());
+  std::memset(draft.data(), 0, buffer.size());
+  for (int64_t i = 0; i < layout.elements(); ++i) {
     const float value = static_cast<float>(i % 13 - 6) / 8;
-    if (layout.dtype == DType::f32) buffer.as<float>()[i] = value;
-    if (layout.dtype == DType::bf16) buffer.as<bf16>()[i] = value;
+    if (layout.dtype == DType::f32) reinterpret_cast<float*>(draft.data())[i] = value;
+    if (layout.dtype == DType::bf16) reinterpret_cast<bf16*>(draft.data())[i] = value;
   }
+  draft.commit();
   return buffer;
 }
 
 }  // namespace
 
-double measure(const PreparedKernel& kernel) {
+double measure(const PreparedKernel& kernel, Device& device) {
   std::vector<Buffer> memory;
   Operands operands;
   for (const Layout& layout : kernel.inputs) {
-    operands.inputs.push_back(memory.emplace_back(sample(layout)).data());
+    operands.inputs.push_back(memory.emplace_back(sample(layout, device)).data());
   }
   for (const Layout& layout : kernel.outputs) {
-    operands.outputs.push_back(memory.emplace_back(layout.bytes()).data());
+    operands.outputs.push_back(memory.emplace_back(device.allocate(layout.bytes())).data());
   }
-  operands.scratch = memory.emplace_back(kernel.scratch_bytes).data();
-  const Call call = kernel.bind(std::move(operands));
-  const Step step;
-  call(step);
+  operands.scratch = memory.emplace_back(device.allocate(kernel.scratch_bytes)).data();
+  const Buffer step = device.allocate_zeroed(sizeof(Step));
+  const auto queue = device.make_queue();
+  const Call call = queue->bind(kernel.bind, std::move(operands));
+  const auto run = [&] {
+    call(*step.as<const Step>());
+    queue->finish();
+  };
+  run();
   using Clock = std::chrono::steady_clock;
   double least = 1e9, total = 0;
-  for (int run = 0; run < 20 && (run < 5 || total < 0.02); ++run) {
+  for (int runs = 0; runs < 20 && (runs < 5 || total < 0.02); ++runs) {
     const auto start = Clock::now();
-    call(step);
+    run();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     least = std::min(least, seconds);
     total += seconds;
@@ -55,7 +63,7 @@ PreparedKernel choose(const PrepareContext& context, const std::string& key,
   std::vector<std::string> names;
   for (const PreparedKernel& c : candidates) names.push_back(c.implementation);
   return std::move(candidates[context.chooser->choose(
-      key, names, [&](size_t i) { return measure(candidates[i]); })]);
+      key, names, [&](size_t i) { return measure(candidates[i], context.device); })]);
 }
 
 }  // namespace crossbow

@@ -8,8 +8,9 @@
 
 namespace crossbow {
 
-/// Seconds of one run, the least of several, on made-up data in fresh memory.
-double measure(const PreparedKernel& kernel);
+/// Seconds of one run by a queue of the device, the least of several, on made-up data in fresh
+/// memory.
+double measure(const PreparedKernel& kernel, Device& device);
 
 /// The candidate that the context's chooser prefers, the first one without a chooser. `key`
 /// identifies the layer: op, shapes, element type, threads.

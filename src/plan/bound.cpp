@@ -31,7 +31,7 @@ double copy_bandwidth(size_t working_set, int threads) {
 
 }  // namespace
 
-Bound measure_bound(const Program& program, const UpdateTraffic& traffic) {
+Bound measure_bound(const Program& program, const UpdateTraffic& traffic, Device& device) {
   Bound bound;
   size_t bytes = 0;
   const auto kernels = program.prepared_kernels();
@@ -42,7 +42,7 @@ Bound measure_bound(const Program& program, const UpdateTraffic& traffic) {
     if (ours && op.flops == 0) {
       bytes += op.bytes;
     } else {
-      bound.library += measure(*kernels[i]);
+      bound.library += measure(*kernels[i], device);
     }
   }
   bound.bandwidth = copy_bandwidth(program.arena_bytes(), program.threads());

@@ -25,6 +25,6 @@ struct UpdateTraffic {
 };
 
 /// Takes a second or so. Call with the OpenMP width set to the program's threads.
-Bound measure_bound(const Program& program, const UpdateTraffic& traffic);
+Bound measure_bound(const Program& program, const UpdateTraffic& traffic, Device& device);
 
 }  // namespace crossbow

@@ -17,7 +17,8 @@ class Compiler {
   Compiler(const Graph& graph, const CompileOptions& options)
       : graph_(graph),
         options_(options),
-        kernels_(find_device(options.device).kernels()),
+        device_(find_device(options.device)),
+        kernels_(device_.kernels()),
         precision_(computed_precision(kernels_, options.precision)),
         program_(std::make_shared<Program>()) {}
 
@@ -103,8 +104,8 @@ class Compiler {
           required[i] = options_.parameters->find(it->second[0])->layout;
         }
       }
-      prepared_[id] = prepare(
-          {graph_, node, offered, required, precision_, options_.threads, options_.chooser});
+      prepared_[id] = prepare({graph_, node, offered, required, device_, precision_,
+                               options_.threads, options_.chooser});
     }
   }
 
@@ -377,6 +378,7 @@ class Compiler {
 
   const Graph& graph_;
   const CompileOptions& options_;
+  Device& device_;
   const std::string_view kernels_;
   const DType precision_;
   std::shared_ptr<Program> program_;

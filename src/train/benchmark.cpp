@@ -153,7 +153,7 @@ class Bench {
     engine_.workers().run([&](int worker) {
       if (worker != 0) return;
       r.ops = time_ops(engine_, *program_, noise_, seconds / 2);
-      r.bound = measure_bound(*program_, engine_.update_traffic());
+      r.bound = measure_bound(*program_, engine_.update_traffic(), engine_.device());
     });
     return r;
   }
