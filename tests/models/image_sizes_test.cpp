@@ -50,12 +50,12 @@ TEST_P(ImageSizes, AreTakenOrRefused) {
   }
 }
 
-/// The losses of steps at the recipe's rate on pictures whose brightness tells their class.
-std::vector<double> losses(const Model& model, const ModelSpec& spec, int steps) {
+/// The losses of steps on pictures whose brightness tells their class.
+std::vector<double> losses(const Model& model, const ModelSpec& spec, double lr, int steps) {
   CompileOptions options = cpu();
   options.update = true;
   GraphRun run(training_graph(fuse(build_model(model.name, spec)), spec.batch), options);
-  run.step().sgd.lr = model.recipe.lr;
+  run.step().sgd.lr = lr;
   run.step().sgd.momentum = model.recipe.momentum;
   run.step().sgd.weight_decay = model.recipe.weight_decay;
   std::vector<double> all;
@@ -84,9 +84,9 @@ TEST_P(ImageSizes, TrainWhereTheyAreTaken) {
   constexpr double kAffordable = 6e10;  // floating-point operations
   constexpr int kSteps = 6;
   const Model& model = *GetParam();
-  if (model.name.starts_with("resnet-") && model.name != "resnet-20") {
-    GTEST_SKIP() << "resnet-20 with more blocks";
-  }
+  // With so small a batch deeper nets overshoot at the recipe's rate, at their own size too.
+  const bool deep = model.name.starts_with("resnet-") && model.name != "resnet-20";
+  const double lr = model.recipe.lr / (deep ? 20 : 1);
   for (const Shape& image :
        {Shape{3, 24, 24}, {3, 32, 32}, {1, 48, 48}, {3, 48, 32}, {3, 48, 48}}) {
     for (const int64_t classes : {2, 1000}) {
@@ -95,7 +95,7 @@ TEST_P(ImageSizes, TrainWhereTheyAreTaken) {
       if (!takes(model, spec)) continue;
       const Graph graph = training_graph(build_model(model.name, spec), spec.batch);
       if (Program::compile(graph, reference(DType::f32))->flops() * kSteps > kAffordable) continue;
-      for (const double loss : losses(model, spec, kSteps)) {
+      for (const double loss : losses(model, spec, lr, kSteps)) {
         EXPECT_LT(loss, std::log(classes) + 6);  // fails for NaN too
       }
     }
