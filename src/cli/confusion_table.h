@@ -1,0 +1,27 @@
+// What a classifier takes for what, as tables and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "train/confusion.h"
+
+namespace crossbow::cli {
+
+/// Predictions on test images by class; `names` of the classes are printable.
+struct ClassResult {
+  Confusion confusion;
+  std::vector<std::string> names;
+};
+
+/// The confusion matrix; where it is too wide for standard output, the least accurate classes and
+/// the most frequent confusions.
+void print_classes(const ClassResult& result);
+
+/// A list with the name, images and accuracy of each class.
+Json per_class_json(const ClassResult& result);
+/// Rows of counts: by class, then by the class that was predicted.
+Json confusion_json(const Confusion& confusion);
+
+}  // namespace crossbow::cli
