@@ -181,7 +181,7 @@ Run add_bench(CLI::App& root) {
   flags->options.add_config(app);
   app.add_option("--seconds", flags->seconds, "how long to measure [5]")->type_name("S");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(sync_names() + kExamples);
   return [flags] { return run(*flags); };
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "core/error.h"
+#include "sync/sync.h"
 #include "train/config.h"
 
 namespace crossbow::cli {
@@ -51,6 +52,14 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
     }
   }
   return options;
+}
+
+std::string sync_names() {
+  std::string text = "How learners can agree, --sync:\n";
+  for (const SyncEntry& sync : sync_catalogue()) {
+    text += fmt::format("  {:<16} {}\n", sync.name, sync.summary);
+  }
+  return text + '\n';
 }
 
 /// Names of files need not be UTF-8; JSON must.

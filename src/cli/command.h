@@ -42,6 +42,9 @@ class OptionFlags {
   std::string config_;
 };
 
+/// What --sync can be, for a help text.
+std::string sync_names();
+
 /// "crossbow X.Y.Z" on the first line, then what it is built with and uses on this machine.
 std::string version_text();
 

@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "models/model.h"
-#include "sync/sync.h"
 #include "train/interrupt.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
@@ -33,17 +32,9 @@ Examples:
   crossbow train --resume runs/mnist --epochs 20   go on with a run
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 
-Ctrl-C, SIGTERM and SIGHUP save the run and exit with 130, 143 and 129; so does a
-standard output that takes no more, with 1. A switch is taken back by --no-SWITCH.
-)";
-
-std::string footer() {
-  std::string text = "How learners can agree, --sync:\n";
-  for (const SyncEntry& sync : sync_catalogue()) {
-    text += fmt::format("  {:<16} {}\n", sync.name, sync.summary);
-  }
-  return text + '\n' + kExamples;
-}
+)"
+    "Ctrl-C, SIGTERM and SIGHUP save the run and exit with 130, 143 and 129; so does a standard "
+    "output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
 
 struct Flags {
   OptionFlags options;
@@ -217,7 +208,7 @@ Run add_train(CLI::App& root) {
   app.add_option("--resume", flags->resume, "go on with the run in this folder")->type_name("DIR");
   app.add_flag("--json", flags->json,
                "put one JSON object on standard output, all else on standard error");
-  app.footer(footer());
+  app.footer(sync_names() + kExamples);
   return [flags] { return run(*flags); };
 }
 

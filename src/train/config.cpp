@@ -37,7 +37,7 @@ const std::array kTable = {
                 &O::learners},
     OptionEntry{"threads-per-learner", "N|auto", "auto: the device's cores, shared out",
                 &O::threads_per_learner},
-    OptionEntry{"sync", "NAME", "how learners agree: see crossbow train --help; none: one learner",
+    OptionEntry{"sync", "NAME", "how learners agree, by a name below; none: one learner",
                 &O::sync},
     OptionEntry{"sync-period", "TAU", "steps between exchanges; auto: the algorithm's own",
                 &O::sync_period},
