@@ -10,11 +10,11 @@ namespace crossbow::testing {
 namespace {
 
 QuadraticRun sma(int64_t learners, int workers) {
-  return {.sync = "sma", .options = {.learners = learners, .momentum = 0.9}, .workers = workers};
+  return {.sync = "sma-paper", .options = {.learners = learners, .momentum = 0.9}, .workers = workers};
 }
 
 TEST(Engine, AnEpochInPartsIsTheWholeEpoch) {
-  for (const char* sync : {"sma", "ssgd", "local-sgd"}) {
+  for (const char* sync : {"sma-paper", "ssgd", "local-sgd"}) {
     QuadraticData data;
     const QuadraticRun run{sync, {.learners = 2, .momentum = 0.9}};
     QuadraticEngine whole(run), parts(run);
@@ -45,10 +45,10 @@ TEST(Engine, StartsAfreshWhereverItWas) {
 
 /// What buffers() and the snapshot hold is all there is to a run.
 TEST(Engine, GoesOnFromItsBuffers) {
-  for (const char* sync : {"sma", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
+  for (const char* sync : {"sma-paper", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
     QuadraticData data;
     QuadraticRun run{sync, {.learners = 4, .momentum = 0.9}};
-    run.devices = sync == std::string("sma") ? 2 : 1;
+    run.devices = sync == std::string("sma-paper") ? 2 : 1;
     QuadraticEngine whole(run), first(run), second(run);
     whole.run(data);
     whole.run(data);
@@ -90,7 +90,7 @@ TEST(Engine, StopsBetweenIterations) {
 /// One worker is about to begin the next iteration when another decides to stop: either both do it
 /// or none.
 TEST(Engine, NoLearnerBeginsAnIterationThatAnotherLeavesOut) {
-  for (const char* sync : {"sma", "ssgd"}) {
+  for (const char* sync : {"sma-paper", "ssgd"}) {
     QuadraticData data;
     const QuadraticRun run{.sync = sync, .options = {.learners = 2}};
     QuadraticEngine engine(run), whole(run);
@@ -109,7 +109,7 @@ TEST(Engine, NoLearnerBeginsAnIterationThatAnotherLeavesOut) {
 }
 
 TEST(Engine, ALearnerThatFailsEndsTheRunWithItsMessage) {
-  for (const char* sync : {"sma", "ssgd"}) {
+  for (const char* sync : {"sma-paper", "ssgd"}) {
     for (const int workers : {1, 2, 4}) {
       QuadraticData data;
       data.bad = 6;

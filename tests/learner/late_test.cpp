@@ -41,7 +41,7 @@ std::vector<Case> cases() {
     change(run);
     return run;
   };
-  const QuadraticRun sma{.sync = "sma", .options = {.learners = 4, .momentum = 0.9}};
+  const QuadraticRun sma{.sync = "sma-paper", .options = {.learners = 4, .momentum = 0.9}};
   const QuadraticRun ssgd = with(sma, [](auto& r) { r.sync = "ssgd"; });
   const QuadraticRun local = with(sma, [](auto& r) {
     r.sync = "local-sgd";
@@ -51,7 +51,7 @@ std::vector<Case> cases() {
       {"one learner", {.sync = "none", .options = {.momentum = 0.9}}},
       {"one learner, clipped", {.sync = "none", .options = {.momentum = 0.9}, .clip_norm = 0.1}},
       {"one learner, in parts", {.sync = "none", .options = {.momentum = 0.9}, .splits = 3}},
-      {"sma", sma},
+      {"sma-paper", sma},
       {"sma, one worker", with(sma, [](auto& r) { r.workers = 1; })},
       {"sma, a worker a learner", with(sma, [](auto& r) { r.workers = 4; })},
       {"sma, more learners than batches a worker", with(sma,
@@ -131,7 +131,7 @@ TEST(LateEngine, AFailureAtAnyPieceOfWorkEndsTheRun) {
     std::atomic<int> held{0};
   };
   const QuadraticRun run{
-      .sync = "sma", .options = {.learners = 3, .momentum = 0.9}, .device = "late-ref"};
+      .sync = "sma-paper", .options = {.learners = 3, .momentum = 0.9}, .device = "late-ref"};
   for (const Pace pace : {Pace::last_moment, Pace::random}) {
     int64_t before = 0, all = 0;
     {
@@ -157,7 +157,7 @@ TEST(LateEngine, AFailureAtAnyPieceOfWorkEndsTheRun) {
 
 TEST(LateEngine, SaysThatThereIsNoMemory) {
   const WithLateOptions late({.memory = 100 << 10});
-  const QuadraticRun run{.sync = "sma", .options = {.learners = 8}, .device = "late-ref"};
+  const QuadraticRun run{.sync = "sma-paper", .options = {.learners = 8}, .device = "late-ref"};
   EXPECT_EQ(error_of([&] { QuadraticEngine engine(run); }).substr(0, 23),
             "the late device has no ");
 }

@@ -23,7 +23,7 @@ TEST(Snapshot, HasTheMeanOfTheLearnersStatistics) {
   engine_options.learners = kLearners;
   engine_options.threads = {1, 2, 1, {}};
   engine_options.batch = {.rows = 4};
-  SynchronousEngine engine(model, make_sync("sma", sync), engine_options);
+  SynchronousEngine engine(model, make_sync("sma-paper", sync), engine_options);
   const auto elements = static_cast<size_t>(engine.layout().state_elements);
   ASSERT_GT(elements, 0u);
   std::vector<float> mean(elements);
@@ -40,7 +40,7 @@ TEST(Snapshot, HasTheMeanOfTheLearnersStatistics) {
 
 TEST(Snapshot, RestartPutsTheLearnersOfEveryDeviceAtIt) {
   QuadraticData data;
-  QuadraticRun run{.sync = "sma", .options = {.learners = 4, .momentum = 0.9}};
+  QuadraticRun run{.sync = "sma-paper", .options = {.learners = 4, .momentum = 0.9}};
   run.devices = 2;
   QuadraticEngine engine(run);
   engine.run(data);

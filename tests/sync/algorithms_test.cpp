@@ -92,7 +92,7 @@ class Reference {
 
   void exchange(const std::vector<Vector>& old, double lr) {
     const auto k = static_cast<double>(w_.size());
-    if (run_.sync == "sma")
+    if (run_.sync == "sma-paper")
       elastic(old, o_.alpha.value_or(1 / k), o_.central_momentum.value_or(0.9));
     if (run_.sync == "easgd" || run_.sync == "eamsgd") elastic(old, o_.alpha.value_or(0.9 / k), 0);
     if (run_.sync == "polyak-ruppert") {
@@ -103,6 +103,16 @@ class Reference {
       for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
     }
     const Vector mean = mean_of(w_);
+    if (run_.sync == "sma") {
+      const double eta = o_.averaging_eta.value_or(8);
+      for (Vector& w : w_) {
+        for (size_t i = 0; i < w.size(); ++i) w[i] += o_.alpha.value_or(1) * (mean[i] - w[i]);
+      }
+      if (const int64_t e = exchanges_++; e % 4 == 0) {
+        const auto n = static_cast<double>(e / 4 + 1);
+        for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
+      }
+    }
     if (run_.sync == "local-sgd" || run_.sync == "post-local-sgd") {
       z_ = mean;
       w_.assign(w_.size(), z_);
@@ -157,11 +167,16 @@ const Case kCases[] = {
     make_case("ssgd_nesterov_clipped", "ssgd", {.learners = 2, .momentum = 0.5, .nesterov = true},
               0.3),
     make_case("sma", "sma", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
-    make_case("sma_of_two", "sma", {.learners = 2}),
-    make_case("sma_every_third_step", "sma", {.learners = 2, .period = 3, .momentum = 0.9}),
     make_case("sma_with_options", "sma",
-              {.learners = 4, .alpha = 0.1, .central_momentum = 0.5, .momentum = 0.5}),
+              {.learners = 2, .period = 3, .alpha = 0.7, .averaging_eta = 2.5, .momentum = 0.9}),
     make_case("sma_clipped", "sma", {.learners = 2, .momentum = 0.9}, 0.3),
+    make_case("sma_paper", "sma-paper", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
+    make_case("sma_paper_of_two", "sma-paper", {.learners = 2}),
+    make_case("sma_paper_every_third_step", "sma-paper",
+              {.learners = 2, .period = 3, .momentum = 0.9}),
+    make_case("sma_paper_with_options", "sma-paper",
+              {.learners = 4, .alpha = 0.1, .central_momentum = 0.5, .momentum = 0.5}),
+    make_case("sma_paper_clipped", "sma-paper", {.learners = 2, .momentum = 0.9}, 0.3),
     make_case("easgd", "easgd", {.learners = 3}),
     make_case("easgd_every_other_step", "easgd", {.learners = 3, .period = 2, .alpha = 0.2}),
     make_case("eamsgd", "eamsgd", {.learners = 3, .momentum = 0.9, .nesterov = true}),
@@ -305,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(Sync, Algorithms, ::testing::ValuesIn(kCases),
 TEST(ModelAveraging, IsTheMeanOfTheLearnersBeforeTheirStep) {
   QuadraticData data;
   const SyncOptions options{.learners = 3, .central_momentum = 0.0, .momentum = 0.9};
-  QuadraticEngine engine({"sma", options});
+  QuadraticEngine engine({"sma-paper", options});
   engine->run(engine.segment(data, 0, 6));
   std::vector<double> mean(kInputs);
   for (int j = 0; j < 3; ++j) {
@@ -318,7 +333,7 @@ TEST(ModelAveraging, IsTheMeanOfTheLearnersBeforeTheirStep) {
 /// Without gradients and momentum an exchange moves weights about, but keeps Σ w_j + z.
 TEST(ModelAveraging, ConservesTheSumOfAllModels) {
   QuadraticData data;
-  QuadraticEngine engine({"sma", {.learners = 3, .alpha = 0.2, .central_momentum = 0.0}});
+  QuadraticEngine engine({"sma-paper", {.learners = 3, .alpha = 0.2, .central_momentum = 0.0}});
   engine->run(engine.segment(data, 0, 6));
   const auto sum = [&] {
     Vector all(kInputs);
@@ -341,7 +356,7 @@ TEST(ModelAveraging, ConservesTheSumOfAllModels) {
 /// The equations for one weight, without a net: learners that all step by −ηG, momentum-free.
 struct OneWeight {
   OneWeight(int64_t learners, double alpha, double m)
-      : sma(make_sync("sma", {.learners = learners, .alpha = alpha, .central_momentum = m})),
+      : sma(make_sync("sma-paper", {.learners = learners, .alpha = alpha, .central_momentum = m})),
         w(static_cast<size_t>(learners)) {}
 
   void iteration(double step) {
@@ -417,17 +432,20 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
   };
   says(refusal("smaa", {}), "did you mean 'sma'");
-  says(refusal("sma", {.learners = 4, .alpha = 0.7}), "drift apart from 0.6441 on");
-  says(refusal("sma", {.learners = 4, .alpha = 0.64}), "nothing");
-  says(refusal("sma", {.period = 0}), "`sync-period` 0: it must be at least 1");
-  says(refusal("sma", {.alpha = -1.0}), "`alpha` -1: it must be above 0");
-  says(refusal("sma", {.central_momentum = 1.0}), "`central-momentum` 1");
+  says(refusal("sma-paper", {.learners = 4, .alpha = 0.7}), "drift apart from 0.6441 on");
+  says(refusal("sma-paper", {.learners = 4, .alpha = 0.64}), "nothing");
+  says(refusal("sma-paper", {.period = 0}), "`sync-period` 0: it must be at least 1");
+  says(refusal("sma-paper", {.alpha = -1.0}), "`alpha` -1: it must be above 0");
+  says(refusal("sma-paper", {.central_momentum = 1.0}), "`central-momentum` 1");
+  says(refusal("sma", {.alpha = 2.0}), "`alpha` 2");
+  says(refusal("sma", {.alpha = 1.9}), "nothing");
+  says(refusal("sma", {.central_momentum = 0.9}), "has no use for it");
   says(refusal("easgd", {.learners = 2, .alpha = 0.9}), "leave it out for 0.45");
   says(refusal("polyak-ruppert", {.alpha = 2.0}), "`alpha` 2");
   says(refusal("polyak-ruppert", {.alpha = 1.5}), "nothing");
   says(refusal("polyak-ruppert", {.alpha = 1.5, .averaging_eta = 8.0}), "overshoot");
   says(refusal("polyak-ruppert", {.averaging_eta = -1.0}), "`averaging-eta` -1");
-  for (const char* sync : {"sma", "easgd", "local-sgd", "slowmo", "ssgd"}) {
+  for (const char* sync : {"sma-paper", "easgd", "local-sgd", "slowmo", "ssgd"}) {
     says(refusal(sync, {.averaging_eta = 8.0}), "`averaging-eta`: `sync`");
   }
   says(refusal("ssgd", {.alpha = 0.1}), "has no use for it");

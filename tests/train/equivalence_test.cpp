@@ -79,7 +79,7 @@ TEST_F(Equivalence, ABatchInPartsIsTheBatch) {
 
 TEST_F(Equivalence, DevicesAgreeAsLearnersDo) {
   if (physical_cores() == 1) GTEST_SKIP() << "one core makes one device";
-  for (const char* sync : {"sma", "ssgd", "local-sgd"}) {
+  for (const char* sync : {"sma", "sma-paper", "ssgd", "local-sgd"}) {
     TrainOptions one = options(8, 4), two = options(8, 2);
     one.sync = two.sync = sync;
     two.device = "cpu:0,cpu:1";

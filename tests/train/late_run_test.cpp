@@ -38,7 +38,7 @@ class LateRun : public ::testing::Test {
 TEST_F(LateRun, IsTheCpusRun) {
   for (const auto pace : {LateOptions::Pace::last_moment, LateOptions::Pace::random}) {
     const WithLateOptions late({.pace = pace});
-    for (const char* sync : {"none", "sma", "ssgd", "local-sgd", "polyak-ruppert"}) {
+    for (const char* sync : {"none", "sma", "sma-paper", "ssgd", "local-sgd", "polyak-ruppert"}) {
       SCOPED_TRACE(sync);
       TrainOptions o = tiny_options(data_, "cpu");
       o.sync = sync;
@@ -52,7 +52,7 @@ TEST_F(LateRun, IsTheCpusRun) {
 
 TEST_F(LateRun, IsTheCpusRunOnTwoDevices) {
   if (physical_cores() == 1) GTEST_SKIP() << "one core makes one device";
-  for (const char* sync : {"sma", "ssgd", "slowmo"}) {
+  for (const char* sync : {"sma", "sma-paper", "ssgd", "slowmo"}) {
     TrainOptions o = tiny_options(data_, "cpu");
     o.sync = sync;
     o.learners = 2;

@@ -53,7 +53,7 @@ class Resume : public ::testing::TestWithParam<Setting> {
     o.sync = GetParam().sync;
     o.learners = o.sync == "none" ? 1 : 2;
     const bool longer = o.sync == "post-local-sgd" || o.sync == "polyak-ruppert";
-    if (longer || (o.sync == "sma" && o.device == "ref")) o.sync_period = 2;
+    if (longer || (o.sync == "sma-paper" && o.device == "ref")) o.sync_period = 2;
     if (o.sync == "ssgd") o.clip_norm = 1;
     return o;
   }
@@ -126,11 +126,12 @@ TEST_P(Resume, ARunMadeLongerIsTheLongRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, Resume,
                          ::testing::Values(Setting{"ref", "none"}, Setting{"cpu", "none"},
-                                           Setting{"cpu", "sma"}, Setting{"ref", "sma"},
+                                           Setting{"cpu", "sma"}, Setting{"late", "sma"},
+                                           Setting{"cpu", "sma-paper"}, Setting{"ref", "sma-paper"},
                                            Setting{"cpu", "ssgd"}, Setting{"cpu", "post-local-sgd"},
                                            Setting{"cpu", "slowmo"},
                                            Setting{"cpu", "polyak-ruppert"},
-                                           Setting{"late", "none"}, Setting{"late", "sma"},
+                                           Setting{"late", "none"}, Setting{"late", "sma-paper"},
                                            Setting{"late", "ssgd"}),
                          [](const auto& info) {
                            std::string name = info.param.device + '_' + info.param.sync;

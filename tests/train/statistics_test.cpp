@@ -90,7 +90,7 @@ TEST_P(Statistics, AreMeasuredByItselfForAMeanOverTimeOnly) {
   EXPECT_NE(states("auto"), states("learners"));
 
   TrainOptions sma = options("sma");
-  sma.sync = "sma";
+  sma.sync = "sma-paper";
   sma.learners = 2;
   train(tiny_net, sma);
   sma.bn_images = 0;

@@ -1,0 +1,29 @@
+// Synchronous model averaging as published, Koliousis et al., "Crossbow: Scaling Deep Learning with
+// Small Batch Sizes on Multi-GPU Servers", VLDB 2019: elastic averaging (elastic.h) on every
+// iteration, with α = 1/k, a momentum of the central model, 0.9, and a restart of all learners from
+// z when the rate drops. Here the momentum is an option of its own, which the authors' program ties
+// to the learners' momentum.
+#include "sync/elastic.h"
+
+namespace crossbow {
+namespace {
+
+std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
+  const double alpha = 1.0 / static_cast<double>(o.learners);
+  return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
+      .learners = o.learners,
+      .period = o.period.value_or(1),
+      .alpha = o.alpha.value_or(alpha),
+      .default_alpha = alpha,
+      .momentum = o.central_momentum.value_or(0.9),
+      .restarts = true,
+  });
+}
+
+const RegisterSync kSmaPaper{{"sma-paper",
+                              "sma as published: a central model with momentum, alpha 1/k",
+                              {.period = true, .alpha = true, .central_momentum = true},
+                              make}};
+
+}  // namespace
+}  // namespace crossbow
