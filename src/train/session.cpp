@@ -14,10 +14,8 @@
 #include "plan/named_tensors.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
-#include "train/config.h"
 #include "train/evaluation.h"
-#include "train/recipe.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 #include "train/train.h"
 
 namespace crossbow {
@@ -25,9 +23,8 @@ namespace {
 
 using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 
-/// Those of a run of one learner that does the same, for the checkpoint and what `train` shares.
-TrainOptions train_options(const std::string& model, const SessionOptions& s,
-                           const Recipe& recipe) {
+/// Of a run of one learner that does the same, for the checkpoint and what `train` shares.
+RunConfig run_config(const std::string& model, const SessionOptions& s, const Recipe& recipe) {
   TrainOptions o;
   o.model = model;
   o.data = s.data;
@@ -46,9 +43,7 @@ TrainOptions train_options(const std::string& model, const SessionOptions& s,
   o.momentum = s.momentum;
   o.nesterov = s.nesterov;
   o.weight_decay = s.weight_decay;
-  o = with_recipe(o, recipe);
-  validate(o);
-  return o;
+  return resolve(o, recipe);
 }
 
 /// Null for a session that has none.
@@ -73,29 +68,20 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
   return dataset;
 }
 
-data::PipelineOptions training_batches(const TrainOptions& options) {
-  data::PipelineOptions p;
-  p.batch = options.batch;
-  p.shuffle = true;
-  p.seed = options.seed;
-  return p;
-}
-
 }  // namespace
 
 class Session::State {
  public:
-  State(const GraphFunction& graph, const TrainOptions& options, const SessionOptions& s)
-      : options_(options),
+  State(const GraphFunction& graph, const RunConfig& config, const SessionOptions& s)
+      : config_(config),
         dataset_(open(s)),
         image_(dataset_ ? dataset_->info.image : s.image),
         classes_(dataset_ ? dataset_->info.classes : s.classes),
-        arrangement_(candidates(options_).front()),
-        lr_(*options_.lr),
+        lr_(config_.schedule.lr),
         model_(compile(graph)),
-        replica_(*model_.parameters(), find_device(options_.device), /*trained=*/true) {
+        replica_(*model_.parameters(), find_device(config_.device.kind), /*trained=*/true) {
     Replica first(layout(), /*with_gradients=*/false);
-    initialise(layout(), first, options_.seed);
+    initialise(layout(), first, config_.seed);
     take(first);
   }
 
@@ -129,13 +115,13 @@ class Session::State {
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
   float step(const float* images, const int32_t* labels, int64_t rows, int64_t first_sample);
   Sums evaluate(const float* images, const int32_t* labels, int64_t rows);
+  const TeamConfig& team() const { return config_.teams.front(); }
   const data::Dataset& dataset() const;
 
-  const TrainOptions options_;
+  const RunConfig config_;
   const std::shared_ptr<const data::Dataset> dataset_;  // null without one
   const Shape image_;
   const int64_t classes_;
-  const Arrangement arrangement_;
   double lr_;
   int64_t steps_ = 0;
   Tuner tuner_;
@@ -148,16 +134,16 @@ class Session::State {
 };
 
 CompiledModel Session::State::compile(const GraphFunction& graph) {
-  expect_team(arrangement_.threads);
-  CompiledModel model(graph({image_, classes_, options_.batch, {}}),
-                      compile_options(options_, arrangement_, &tuner_));
-  model.training(options_.batch);
+  expect_team(team().arrangement.threads);
+  CompiledModel model(graph({image_, classes_, config_.batch, {}}),
+                      config_.compile_options(team(), &tuner_));
+  model.training(config_.batch);
   return model;
 }
 
 /// Every call that computes comes through here, on a thread whose team may have another width.
 const Execution& Session::State::bound(Programs& programs, int64_t rows) {
-  set_team(arrangement_.threads);
+  set_team(team().arrangement.threads);
   const auto it = programs.find(rows);
   if (it != programs.end()) return it->second;
   auto program = &programs == &training_ ? model_.training(rows) : model_.evaluation(rows);
@@ -192,18 +178,18 @@ void Session::State::expect_labels(int64_t rows, std::span<const int32_t> labels
 
 float Session::State::step(std::span<const float> images, std::span<const int32_t> labels) {
   const int64_t rows = rows_of(images);
-  if (rows != options_.batch) {
+  if (rows != config_.batch) {
     fail_usage("a step takes images of shape {}, as batch says, not {}",
-               batch_shape(options_.batch).str(), batch_shape(rows).str());
+               batch_shape(config_.batch).str(), batch_shape(rows).str());
   }
   expect_labels(rows, labels);
-  return step(images.data(), labels.data(), rows, steps_ * options_.batch);
+  return step(images.data(), labels.data(), rows, steps_ * config_.batch);
 }
 
 float Session::State::step() {
   if (!batches_) {
     batches_ =
-        std::make_unique<data::Pipeline>(dataset(), dataset().train, training_batches(options_));
+        std::make_unique<data::Pipeline>(dataset(), dataset().train, config_.training_batches(1));
     batches_->start(epoch_);
   }
   if (next_batch_ == batches_->batches()) {
@@ -211,7 +197,7 @@ float Session::State::step() {
     next_batch_ = 0;
   }
   const data::Batch& batch = batches_->acquire(next_batch_);
-  const int64_t first_sample = next_batch_++ * options_.batch;
+  const int64_t first_sample = next_batch_++ * config_.batch;
   const float loss = step(batch.images, batch.labels, batch.rows, first_sample);
   batches_->release(batch);
   return loss;
@@ -222,10 +208,10 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   const Execution& program = bound(training_, rows);
   Step step;
   step.inputs = {images, labels};
-  step.seed = options_.seed;
+  step.seed = config_.seed;
   step.epoch = static_cast<uint32_t>(epoch_);
   step.first_sample = static_cast<uint64_t>(first_sample);
-  step.sgd = sgd_step({*options_.momentum, *options_.weight_decay, *options_.nesterov}, lr_);
+  step.sgd = sgd_step(config_.sgd, lr_);
   program.run(step);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
@@ -243,7 +229,7 @@ Session::State::Sums Session::State::evaluate(const float* images, const int32_t
 
 Evaluation Session::State::evaluate(std::span<const float> images,
                                     std::span<const int32_t> labels) {
-  const int64_t all = rows_of(images), most = evaluation_rows(options_.batch);
+  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch);
   expect_labels(all, labels);
   Sums total;
   for (int64_t first = 0; first < all; first += most) {
@@ -258,7 +244,7 @@ Evaluation Session::State::evaluate(std::span<const float> images,
 
 Evaluation Session::State::evaluate() {
   data::PipelineOptions p;
-  p.batch = evaluation_rows(options_.batch);
+  p.batch = evaluation_rows(config_.batch);
   data::Pipeline batches(dataset(), dataset().test, p);
   batches.start(0);
   Sums total;
@@ -274,7 +260,7 @@ Evaluation Session::State::evaluate() {
 }
 
 std::vector<float> Session::State::predict(std::span<const float> images) {
-  const int64_t all = rows_of(images), most = evaluation_rows(options_.batch);
+  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch);
   const std::vector<int32_t> labels(static_cast<size_t>(most));  // the loss is not wanted
   std::vector<float> logits;
   for (int64_t first = 0; first < all; first += most) {
@@ -296,16 +282,16 @@ Checkpoint Session::State::checkpoint() const {
     fail("the weights are infinite or NaN, so that there is nothing to save: try a lower rate");
   }
   Checkpoint c;
-  c.options = options_;
+  c.options = config_.options;
   c.image = image_;
   c.classes = classes_;
-  c.samples = options_.batch;  // what is trained on without a data set, nobody knows
+  c.samples = config_.batch;  // what is trained on without a data set, nobody knows
   if (dataset_) {
     c.class_names = dataset_->info.class_names;
     c.normalisation = dataset_->info.normalisation;
     c.samples = dataset_->train->size();
   }
-  c.position.arrangement = arrangement_;
+  c.position.arrangement = team().arrangement;
   c.position.settled = true;
   c.position.step = steps_;
   c.plan = tuner_.choices();
@@ -329,13 +315,13 @@ void Session::State::take(const Replica& host) {
 
 Session::Session(const ModelFunction& net, const SessionOptions& options) {
   const auto graph = [&](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); };
-  state_ = std::make_unique<State>(graph, train_options(kOwnModel, options, Recipe{}), options);
+  state_ = std::make_unique<State>(graph, run_config(kOwnModel, options, Recipe{}), options);
 }
 
 Session::Session(const std::string& model, const SessionOptions& options) {
   const auto graph = [&](const ModelSpec& spec) { return build_model(model, spec); };
-  state_ = std::make_unique<State>(graph, train_options(model, options, find_model(model).recipe),
-                                   options);
+  state_ =
+      std::make_unique<State>(graph, run_config(model, options, find_model(model).recipe), options);
 }
 
 Session::~Session() = default;
