@@ -43,6 +43,7 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
   o.momentum = s.momentum;
   o.nesterov = s.nesterov;
   o.weight_decay = s.weight_decay;
+  o.clip_norm = s.clip_norm;
   return resolve(o, recipe);
 }
 
@@ -80,6 +81,10 @@ class Session::State {
         lr_(config_.schedule.lr),
         model_(compile(graph)),
         replica_(*model_.parameters(), find_device(config_.device.kind), /*trained=*/true) {
+    if (!model_.options().update) {
+      gradients_ = replica_.device->allocate_zeroed(replica_.parameters.size());
+      clip_ = replica_.device->allocate(2 * sizeof(double));
+    }
     Replica first(layout(), /*with_gradients=*/false);
     initialise(layout(), first, config_.seed);
     take(first);
@@ -114,6 +119,7 @@ class Session::State {
   Shape batch_shape(int64_t rows) const { return {rows, image_[0], image_[1], image_[2]}; }
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
   float step(const float* images, const int32_t* labels, int64_t rows, int64_t first_sample);
+  void clip_and_update(const SgdStep& step);
   Sums evaluate(const float* images, const int32_t* labels, int64_t rows);
   const TeamConfig& team() const { return config_.teams.front(); }
   const data::Dataset& dataset() const;
@@ -127,6 +133,7 @@ class Session::State {
   Tuner tuner_;
   CompiledModel model_;
   Replica replica_;
+  Buffer gradients_, clip_;  // with a clip norm: the squared norm, and the scale that follows
   std::optional<Workspace> workspace_;  // of all programs, which run one at a time
   Programs training_, evaluation_;
   std::unique_ptr<data::Pipeline> batches_;  // made by the first step that needs it
@@ -152,7 +159,9 @@ const Execution& Session::State::bound(Programs& programs, int64_t rows) {
     evaluation_.clear();
     workspace_.emplace(model_.make_workspace(*replica_.device));
   }
-  return programs.try_emplace(rows, std::move(program), replica_, *workspace_).first->second;
+  ReplicaView view = replica_;
+  view.gradients = gradients_.data();
+  return programs.try_emplace(rows, std::move(program), view, *workspace_).first->second;
 }
 
 int64_t Session::State::rows_of(std::span<const float> images) const {
@@ -213,8 +222,22 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   step.first_sample = static_cast<uint64_t>(first_sample);
   step.sgd = sgd_step(config_.sgd, lr_);
   program.run(step);
+  if (config_.sgd.clip_norm > 0) clip_and_update(step.sgd);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
+}
+
+/// By the gradient that the last step's program has left.
+void Session::State::clip_and_update(const SgdStep& step) {
+  const VectorMath& math = workspace_->queue().math(layout().dtype);
+  const int64_t n = layout().parameter_elements;
+  double* const squared_norm = clip_.as<double>();
+  double* const scale = squared_norm + 1;
+  math.squared_norm(gradients_.data(), n, squared_norm);
+  math.find_clip_scale(config_.sgd.clip_norm, squared_norm, 1, scale);
+  std::byte* const weights = replica_.parameters.data();
+  std::byte* const velocity = step.momentum > 0 ? replica_.momentum.data() : nullptr;
+  math.sgd_step(step, {weights, gradients_.data(), velocity, nullptr, weights, scale}, n);
 }
 
 Session::State::Sums Session::State::evaluate(const float* images, const int32_t* labels,
