@@ -149,7 +149,7 @@ TEST(Session, ADatasetsStepsAreThoseOfTrain) {
 }
 
 TEST(Session, ClippedStepsAreThoseOfTrain) {
-  expect_the_steps_of_train(0.5);
+  expect_the_steps_of_train(0.05);
 }
 
 TEST(Session, ClipsTheGradient) {
