@@ -8,9 +8,8 @@
 #include "core/error.h"
 #include "models/model.h"
 #include "train/benchmark.h"
-#include "train/config.h"
+#include "train/notes.h"
 #include "train/recipe.h"
-#include "train/setup.h"
 
 namespace crossbow::cli {
 namespace {
@@ -31,8 +30,7 @@ double gflops_per_second(const BenchmarkResult::OpTime& op) {
   return op.ms > 0 ? op.flops / op.ms / 1e6 : 0;
 }
 
-Json to_json(const BenchmarkResult& r) {
-  const TrainOptions& o = r.options;
+Json to_json(const RunConfig& c, const BenchmarkResult& r) {
   Json ops = Json::array();
   for (const auto& op : r.ops) {
     ops.push_back({{"name", op.name},
@@ -42,14 +40,14 @@ Json to_json(const BenchmarkResult& r) {
                    {"gflops_per_second", gflops_per_second(op)}});
   }
   Json j;
-  j["model"] = o.model;
-  j["device"] = o.device;
-  j["devices"] = device_list(o.device).count;
-  j["batch"] = o.batch;
-  j["sync"] = o.sync;
+  j["model"] = c.model;
+  j["device"] = c.options.device;
+  j["devices"] = c.device.count;
+  j["batch"] = c.batch;
+  j["sync"] = c.options.sync;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
-  j["precision"] = used_precision(o);
+  j["precision"] = name_of(c.precision);
   j["images_per_second"] = r.images_per_second;
   j["step_ms"] = r.step_ms;
   j["flops_per_image"] = r.flops_per_image;
@@ -114,13 +112,13 @@ void print_bound(std::FILE* to, const BenchmarkResult& r) {
                   b.bandwidth / 1e9, b.update * 1e3));
 }
 
-void print_text(const BenchmarkResult& r) {
-  const TrainOptions& o = r.options;
-  const int devices = device_list(o.device).count;
-  put_wrapped(stdout, "",
-              fmt::format("{}, batch {}, {}, {} on {}", o.model, o.batch, used_precision(o),
-                          text_of(r.arrangement),
-                          devices == 1 ? o.device : fmt::format("each of {} devices", devices)));
+void print_text(const RunConfig& c, const BenchmarkResult& r) {
+  const int devices = c.device.count;
+  put_wrapped(
+      stdout, "",
+      fmt::format("{}, batch {}, {}, {} on {}", c.model, c.batch, name_of(c.precision),
+                  text_of(r.arrangement),
+                  devices == 1 ? c.options.device : fmt::format("each of {} devices", devices)));
   put_wrapped(stdout, "  speed    ",
               fmt::format("{} images/s ({} to {} over five windows), {:.3f} ms a step",
                           grouped(std::llround(r.images_per_second)),
@@ -130,7 +128,7 @@ void print_text(const BenchmarkResult& r) {
     put_wrapped(stdout, "  sync     ",
                 fmt::format("{}: {:.2f} % of the time computing exchanges, {:.2f} % waiting for "
                             "them",
-                            o.sync, 100 * r.sync_work, 100 * r.sync_wait));
+                            c.options.sync, 100 * r.sync_work, 100 * r.sync_wait));
   }
   put("  work     {:.1f} MFLOP an image, {:.1f} GFLOP/s\n", r.flops_per_image / 1e6,
       r.flops_per_image * r.images_per_second / 1e9);
@@ -145,26 +143,23 @@ void print_text(const BenchmarkResult& r) {
 }
 
 int run(const Flags& flags) {
-  TrainOptions options = flags.options.apply();
-  // The shapes come from the data set only if one is named; the recipe's is not wanted here.
-  const auto data = options.data;
-  options = with_recipe(options, find_model(options.model).recipe);
-  options.data = data;
-  validate(options);
-  if (options.splits > 1) {
+  const TrainOptions options = flags.options.apply();
+  const RunConfig config = resolve(options, find_model(options.model).recipe);
+  if (config.splits > 1) {
     fail_usage("--splits {}: bench measures whole batches; give it the size of a part as --batch",
-               options.splits);
+               config.splits);
   }
   if (!(flags.seconds > 0) || flags.seconds > 3600) {
     fail_usage("--seconds {}: it must be above 0 and at most 3600", flags.seconds);
   }
-  if (const auto note = precision_note(options)) cli::note(*note);
-  const BenchmarkResult result = benchmark(options, flags.seconds);
+  if (const auto note = precision_note(config)) cli::note(*note);
+  // The shapes come from the data set only if one is named; the recipe's is not wanted here.
+  const BenchmarkResult result = benchmark(config, spec_of(options), flags.seconds);
   if (flags.json) {
-    print_json(to_json(result));
+    print_json(to_json(config, result));
     print_bound(stderr, result);
   } else {
-    print_text(result);
+    print_text(config, result);
   }
   return 0;
 }

@@ -48,10 +48,10 @@ int run(const Flags& flags) {
   const auto dataset = model.open_data();
   const Result result = evaluate(model, *dataset);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const TrainOptions& o = model.options();
+  const RunConfig& c = model.config();
   if (flags.json) {
-    print_json({{"model", o.model},
-                {"data", *o.data},
+    print_json({{"model", c.model},
+                {"data", c.data},
                 {"samples", dataset->test->size()},
                 {"test_accuracy", result.mean.accuracy},
                 {"test_loss", result.mean.loss},
@@ -61,8 +61,8 @@ int run(const Flags& flags) {
     return 0;
   }
   put_wrapped(stdout, "",
-              fmt::format("{} on {}: test accuracy {}, test loss {:.4f} over {} images", o.model,
-                          printable(*o.data), percent(result.mean.accuracy), result.mean.loss,
+              fmt::format("{} on {}: test accuracy {}, test loss {:.4f} over {} images", c.model,
+                          printable(c.data), percent(result.mean.accuracy), result.mean.loss,
                           grouped(dataset->test->size())));
   print_classes(result.classes);
   return 0;

@@ -9,10 +9,10 @@
 #include "models/model.h"
 #include "passes/passes.h"
 #include "plan/compiled_model.h"
-#include "train/config.h"
 #include "train/evaluation.h"
+#include "train/notes.h"
 #include "train/recipe.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 
 namespace crossbow::cli {
 namespace {
@@ -34,20 +34,19 @@ struct Memory {
   LearnerMemory learners;
 };
 
-Memory memory_of(CompiledModel& model, const TrainOptions& options,
-                 const Arrangement& arrangement) {
-  const Program& program = *model.training(options.batch);
-  model.evaluation(evaluation_rows(options.batch));  // in the same arena
+Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig& team) {
+  const Program& program = *model.training(config.batch);
+  model.evaluation(evaluation_rows(config.batch));  // in the same arena
   const ParameterLayout& layout = *program.parameters();
   const auto flat = static_cast<double>(layout.parameter_elements) * size_of(layout.dtype);
   Memory m;
   m.parameters = mebibytes(flat);
-  m.optimiser = *options.momentum > 0 ? mebibytes(flat) : 0;
+  m.optimiser = config.sgd.momentum > 0 ? mebibytes(flat) : 0;
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
-  m.learners = crossbow::memory_of(model, sync_of(options, arrangement).get(),
-                                   engine_options(options, arrangement, {.rows = options.batch}));
+  m.learners = crossbow::memory_of(model, team.sync.get(),
+                                   config.engine_options(team, {.rows = config.batch}));
   return m;
 }
 
@@ -104,8 +103,8 @@ void print_nodes(const Graph& graph) {
   }
 }
 
-void print_memory(const Memory& m, const TrainOptions& o) {
-  put("\nmemory of one learner training at batch {} in {}, MiB\n", o.batch, used_precision(o));
+void print_memory(const Memory& m, const RunConfig& c) {
+  put("\nmemory of one learner training at batch {} in {}, MiB\n", c.batch, name_of(c.precision));
   put("  parameters       {:10.2f}\n", m.parameters);
   put("  optimiser state  {:10.2f}\n", m.optimiser);
   put("  running states   {:10.2f}\n", m.states);
@@ -123,26 +122,25 @@ void print_memory(const Memory& m, const TrainOptions& o) {
 }
 
 int run(const Flags& flags) {
-  TrainOptions options = flags.options.apply();
+  const TrainOptions options = flags.options.apply();
   const ModelSpec spec = spec_of(options);
-  options = with_recipe(options, find_model(options.model).recipe);
-  validate(options);
-  const Graph forward = build_model(options.model, spec);
+  const RunConfig config = resolve(options, find_model(options.model).recipe);
+  const Graph forward = build_model(config.model, spec);
   const Graph fused = fuse(forward);
-  const Graph shown = flags.training ? training_graph(fused, options.batch) : fused;
+  const Graph shown = flags.training ? training_graph(fused, config.batch) : fused;
   if (flags.dot) {
     put("{}", to_dot(shown, fused_name));
     return 0;
   }
-  if (const auto note = precision_note(options)) cli::note(*note);
-  const Arrangement arrangement = candidates(options).front();
-  CompiledModel model(forward, compile_options(options, arrangement, nullptr));
-  const Memory memory = memory_of(model, options, arrangement);
+  if (const auto note = precision_note(config)) cli::note(*note);
+  const TeamConfig& team = config.teams.front();
+  CompiledModel model(forward, config.compile_options(team, nullptr));
+  const Memory memory = memory_of(model, config, team);
   if (flags.json) {
     print_json(to_json(shown, memory));
   } else {
     print_nodes(shown);
-    print_memory(memory, options);
+    print_memory(memory, config);
   }
   return 0;
 }

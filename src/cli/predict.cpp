@@ -10,7 +10,6 @@
 #include "cli/inference.h"
 #include "core/error.h"
 #include "data/image.h"
-#include "train/setup.h"
 
 namespace crossbow::cli {
 namespace {
@@ -149,7 +148,7 @@ void predict(const TrainedModel& model, const data::Info& info, int64_t top,
     places.push_back(i);
   }
   if (readable.empty()) return;
-  const Loss loss = loss_of(model.options());
+  const Loss& loss = model.config().loss;
   const data::Dataset dataset{info, nullptr, std::make_shared<Pictures>(readable, info.image)};
   model.run(dataset, [&](int64_t first, std::span<const double> logits) {
     const auto classes = static_cast<size_t>(info.classes);
@@ -199,7 +198,7 @@ int run(const Flags& flags) {
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (flags.json) {
-    print_json({{"model", model.options().model},
+    print_json({{"model", model.config().model},
                 {"predictions", std::move(predictions)},
                 {"seconds", seconds.count()}});
   }

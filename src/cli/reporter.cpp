@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "core/error.h"
 #include "train/interrupt.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 
 namespace crossbow::cli {
 namespace {
@@ -163,7 +163,7 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
   }
   print_line("", fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
                              grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
-                             used_precision(o)));
+                             name_of(used_precision(o))));
   print_line("", solver_text(o));
 }
 

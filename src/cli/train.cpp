@@ -13,7 +13,7 @@
 #include "train/interrupt.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 #include "train/train.h"
 
 namespace crossbow::cli {
@@ -68,12 +68,12 @@ Json to_json(const TrainResult& r) {
   j["model"] = o.model;
   j["data"] = *o.data;
   j["device"] = o.device;
-  j["devices"] = device_list(o.device).count;
+  j["devices"] = r.memory.devices;
   j["sync"] = o.sync;
   j["batch"] = o.batch;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
-  j["precision"] = used_precision(o);
+  j["precision"] = name_of(used_precision(o));
   j["seed"] = o.seed;
   j["epochs"] = r.history.size();
   j["seconds"] = r.seconds;
@@ -142,11 +142,11 @@ void print_summary(std::FILE* out, const TrainResult& r) {
               fmt::format("{:.1f} % of the training, for data",
                           100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9)));
   put_wrapped(out, "  model     ", fmt::format("{}", count(r.parameters, "parameter")));
-  const int devices = device_list(o.device).count;
+  const int devices = r.memory.devices;
   put_wrapped(out, "  trained   ",
               fmt::format("by {}{}, batch {}, {}", text_of(r.arrangement),
                           devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
-                          o.batch, used_precision(o)));
+                          o.batch, name_of(used_precision(o))));
   print_memory(out, r);
   const std::string folder = printable(*o.out);
   put_wrapped(out, "  run       ", folder);

@@ -9,8 +9,6 @@
 #include "core/threads.h"
 #include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
-#include "train/recipe.h"
-#include "train/setup.h"
 
 namespace crossbow {
 namespace {
@@ -100,14 +98,13 @@ constexpr size_t kWindows = 5;
 /// An engine that trains on noise.
 class Bench {
  public:
-  Bench(const ModelSpec& spec, const TrainOptions& options, const Arrangement& arrangement)
-      : model_(compiled(options, arrangement, spec)),
-        program_(model_.training(options.batch)),
-        engine_(model_, sync_of(options, arrangement),
-                engine_options(options, arrangement, {.rows = options.batch})),
+  Bench(const ModelSpec& spec, const RunConfig& config, const TeamConfig& team)
+      : model_(compiled(config, team, spec)),
+        program_(model_.training(config.batch)),
+        engine_(model_, team.sync, config.engine_options(team, {.rows = config.batch})),
         noise_(spec) {
     Replica first(engine_.layout(), /*with_gradients=*/false);
-    initialise(engine_.layout(), first, options.seed);
+    initialise(engine_.layout(), first, config.seed);
     engine_.start_from(first);
   }
 
@@ -133,12 +130,9 @@ class Bench {
     return rates;
   }
 
-  BenchmarkResult measure(const TrainOptions& options, const Arrangement& arrangement,
-                          double seconds) {
+  BenchmarkResult measure(double seconds) {
     BenchmarkResult r;
-    r.options = options;
-    r.arrangement = arrangement;
-    const auto batch = static_cast<double>(options.batch);
+    const auto batch = static_cast<double>(engine_.batch().rows);
     const Rates all = rates(seconds);
     r.images_per_second = all.median() * batch;
     r.slowest_window = all.windows.front() * batch;
@@ -159,13 +153,12 @@ class Bench {
   }
 
  private:
-  static CompiledModel compiled(const TrainOptions& options, const Arrangement& arrangement,
+  static CompiledModel compiled(const RunConfig& config, const TeamConfig& team,
                                 const ModelSpec& spec) {
-    expect_team(arrangement.threads);
+    expect_team(team.arrangement.threads);
     Tuner tuner;
-    CompiledModel model(build_model(options.model, spec),
-                        compile_options(options, arrangement, &tuner));
-    model.training(options.batch);
+    CompiledModel model(build_model(config.model, spec), config.compile_options(team, &tuner));
+    model.training(config.batch);
     return model;
   }
 
@@ -176,25 +169,25 @@ class Bench {
   std::vector<float> losses_ = std::vector<float>(1 << 20);  // of more than a window can hold
 };
 
-Arrangement fastest(const ModelSpec& spec, const TrainOptions& options, double seconds) {
-  const auto all = candidates(options);
-  if (all.size() == 1) return all[0];
-  Arrangement best;
+const TeamConfig& fastest(const ModelSpec& spec, const RunConfig& config, double seconds) {
+  const TeamConfig* best = &config.teams.front();
+  if (config.teams.size() == 1) return *best;
   double most = 0;
-  for (const Arrangement& arrangement : all) {
-    const double rate = Bench(spec, options, arrangement).rates(seconds).median();
-    if (rate > most) best = arrangement;
+  for (const TeamConfig& team : config.teams) {
+    const double rate = Bench(spec, config, team).rates(seconds).median();
+    if (rate > most) best = &team;
     most = std::max(most, rate);
   }
-  return best;
+  return *best;
 }
 
 }  // namespace
 
-BenchmarkResult benchmark(const TrainOptions& options, double seconds) {
-  const ModelSpec spec = spec_of(options);
-  const Arrangement arrangement = fastest(spec, options, seconds / 4);
-  return Bench(spec, options, arrangement).measure(options, arrangement, seconds);
+BenchmarkResult benchmark(const RunConfig& config, const ModelSpec& spec, double seconds) {
+  const TeamConfig& team = fastest(spec, config, seconds / 4);
+  BenchmarkResult result = Bench(spec, config, team).measure(seconds);
+  result.arrangement = team.arrangement;
+  return result;
 }
 
 }  // namespace crossbow

@@ -7,7 +7,7 @@
 #include "learner/arrangement.h"
 #include "plan/bound.h"
 #include "plan/compiled_model.h"
-#include "train/options.h"
+#include "train/run_config.h"
 
 namespace crossbow {
 
@@ -19,8 +19,7 @@ struct BenchmarkResult {
     double flops = 0;     // of a step
   };
 
-  TrainOptions options;                           // resolved
-  Arrangement arrangement;                        // given, or the fastest of the candidates
+  Arrangement arrangement;                        // given, or the fastest
   double images_per_second = 0;                   // the median of some windows
   double slowest_window = 0, fastest_window = 0;  // images/s
   double step_ms = 0;                             // of one learner, others beside it
@@ -36,8 +35,8 @@ struct BenchmarkResult {
 };
 
 /// Trains on noise for about `seconds` after a warm-up, then half as long again with a clock around
-/// each op, and measures the bound; where the options leave the number of learners open, first a
-/// quarter as long with each candidate. `options` are resolved and valid.
-BenchmarkResult benchmark(const TrainOptions& options, double seconds);
+/// each op, and measures the bound; where the number of learners is open, first a quarter as long
+/// with each of the teams. The net sees images of the spec's shape.
+BenchmarkResult benchmark(const RunConfig& config, const ModelSpec& spec, double seconds);
 
 }  // namespace crossbow

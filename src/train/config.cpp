@@ -213,4 +213,16 @@ bool option_is_set(const TrainOptions& options, const OptionEntry& entry) {
   return std::visit([&](auto member) { return is_set(options.*member); }, entry.member);
 }
 
+void check_resumable(const TrainOptions& before, const TrainOptions& now) {
+  for (const OptionEntry& entry : option_table()) {
+    const std::string was = option_text(before, entry), is = option_text(now, entry);
+    if (!entry.may_change && was != is) {
+      fail_usage(
+          "`{}` {}: the run to resume has {}, and going on with another would be another "
+          "run",
+          entry.name, is, was);
+    }
+  }
+}
+
 }  // namespace crossbow

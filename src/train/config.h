@@ -52,9 +52,6 @@ void apply_config_file(TrainOptions& options, const std::string& path);
 /// All that is set, as TOML that apply_config reads back to the same options.
 std::string to_config(const TrainOptions& options);
 
-/// Throws UsageError for a value out of range, an impossible combination, or what this version
-/// cannot do yet.
-void validate(const TrainOptions& options);
 /// Throws UsageError if a resumed run would differ from `before` in what must not change.
 void check_resumable(const TrainOptions& before, const TrainOptions& now);
 

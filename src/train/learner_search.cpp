@@ -8,7 +8,6 @@
 
 #include "core/machine.h"
 #include "graph/cost.h"
-#include "train/setup.h"
 
 namespace crossbow {
 namespace {
@@ -17,14 +16,21 @@ std::string text_or(const std::optional<int64_t>& value, const char* otherwise) 
   return value ? std::to_string(*value) : otherwise;
 }
 
-std::string key_of(const TrainOptions& o, const Graph& forward) {
+std::string key_of(const RunConfig& config, const Graph& forward) {
+  const TrainOptions& o = config.options;
   return fmt::format(
       "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, momentum {}{}, {} "
       "with period {}, {} of {} cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
-      *o.momentum > 0 ? "on" : "off", o.clip_norm ? ", clipped" : "", o.sync,
+      config.sgd.momentum > 0 ? "on" : "off", config.sgd.clip_norm > 0 ? ", clipped" : "", o.sync,
       text_or(o.sync_period, "auto"), o.device, physical_cores(), memory_mb() / 1024,
       text_or(o.threads_per_learner, "any"));
+}
+
+std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {
+  std::vector<Arrangement> all;
+  for (const TeamConfig& team : teams) all.push_back(team.arrangement);
+  return all;
 }
 
 std::string remembered_text(const Arrangement& a) {
@@ -33,13 +39,13 @@ std::string remembered_text(const Arrangement& a) {
 
 }  // namespace
 
-LearnerSearch::LearnerSearch(const TrainOptions& options, int64_t most, const Graph& forward,
-                             Tuner& memory, Throughput& throughput, Observer& observer)
-    : batch_(options.batch),
-      devices_(device_list(options.device).count),
-      candidates_(candidates(options, most)),
-      retune_(options.retune),
-      key_(key_of(options, forward)),
+LearnerSearch::LearnerSearch(const RunConfig& config, const Graph& forward, Tuner& memory,
+                             Throughput& throughput, Observer& observer)
+    : batch_(config.batch),
+      devices_(config.device.count),
+      candidates_(arrangements_in(config.teams)),
+      retune_(config.retune),
+      key_(key_of(config, forward)),
       memory_(memory),
       throughput_(throughput),
       observer_(observer) {}

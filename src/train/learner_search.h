@@ -14,6 +14,7 @@
 #include "train/notes.h"
 #include "train/observer.h"
 #include "train/record.h"
+#include "train/run_config.h"
 #include "train/throughput.h"
 
 namespace crossbow {
@@ -23,8 +24,8 @@ namespace crossbow {
 /// first, at the same places. One thread, but for `moving`.
 class LearnerSearch {
  public:
-  /// At most `most` learners on a device. What is passed by reference must outlive the search.
-  LearnerSearch(const TrainOptions& options, int64_t most, const Graph& forward, Tuner& memory,
+  /// What is passed by reference, but for the first two, must outlive the search.
+  LearnerSearch(const RunConfig& config, const Graph& forward, Tuner& memory,
                 Throughput& throughput, Observer& observer);
 
   /// What a new run starts with.

@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/batch_norm.h"
-#include "train/schedule.h"
 
 namespace crossbow {
 namespace {
@@ -19,7 +18,7 @@ constexpr double kFar = 3;  // times the loss of a net that says nothing
 
 }  // namespace
 
-std::optional<std::string> class_note(const TrainOptions& options, const data::Dataset& dataset) {
+std::optional<std::string> class_note(const std::string& name, const data::Dataset& dataset) {
   constexpr size_t kShown = 5;
   const data::Split& train = *dataset.train;
   std::vector<bool> seen(static_cast<size_t>(dataset.info.classes));
@@ -27,7 +26,7 @@ std::optional<std::string> class_note(const TrainOptions& options, const data::D
   const auto classes = std::count(seen.begin(), seen.end(), true);
   if (classes < 2) {
     fail("{} has training images of one class only, so there is nothing to learn: add another",
-         *options.data);
+         name);
   }
   std::vector<std::string> names;
   for (size_t c = 0; c < seen.size(); ++c) {
@@ -36,43 +35,49 @@ std::optional<std::string> class_note(const TrainOptions& options, const data::D
   if (names.empty()) return {};
   const size_t more = names.size() - std::min(names.size(), kShown);
   names.resize(names.size() - more);
-  return fmt::format("{} has no training image of class {}{}", *options.data,
-                     fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+  return fmt::format("{} has no training image of class {}{}", name, fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-std::vector<std::string> schedule_notes(const TrainOptions& o) {
+std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t run_epochs) {
   std::vector<std::string> notes;
-  const auto epochs = static_cast<double>(*o.epochs);
-  if (drops_the_rate(*o.lr_schedule)) {
-    std::vector<double> late = *o.lr_milestones;
+  const auto epochs = static_cast<double>(run_epochs);
+  if (!rate.milestones.empty()) {
+    std::vector<double> late = rate.milestones;
     const bool never = late.front() >= epochs;
     std::erase_if(late, [&](double milestone) { return milestone < epochs; });
     if (never) {
       notes.push_back(
           fmt::format("the rate never drops: the run has {}, and its first milestone is {}; "
                       "`lr-milestones` sets others",
-                      count(*o.epochs, "epoch"), late.front()));
+                      count(run_epochs, "epoch"), late.front()));
     } else if (!late.empty()) {
       notes.push_back(fmt::format("the run has {} only, and does not drop the rate at {}",
-                                  count(*o.epochs, "epoch"), fmt::join(late, ", ")));
+                                  count(run_epochs, "epoch"), fmt::join(late, ", ")));
     }
   }
-  if (*o.warmup >= epochs) {
+  if (rate.warmup >= epochs) {
     notes.push_back(
         fmt::format("the rate never reaches {}: the run has {}, and its warm-up takes {}; "
                     "`warmup` sets another",
-                    *o.lr, count(*o.epochs, "epoch"), *o.warmup));
+                    rate.lr, count(run_epochs, "epoch"), rate.warmup));
   }
   return notes;
 }
 
-std::string promise(const TrainOptions& options, LearnerChoice choice) {
+std::optional<std::string> precision_note(const RunConfig& config) {
+  if (name_of(config.precision) == config.options.precision) return {};
+  return "`precision` bf16: this processor has no instructions for it (AVX-512), so all is "
+         "computed in f32";
+}
+
+std::string promise(const RunConfig& config, LearnerChoice choice) {
   switch (choice) {
     case LearnerChoice::fixed:
-      if (options.resume && !options.learners && !options.deterministic) {
+      if (config.options.resume && !config.options.learners && !config.deterministic) {
         return "the same bits from here on, on this machine; a new run may choose other learners";
       }
-      return options.deterministic
+      return config.deterministic
                  ? "same seed, same bits, on every machine with this processor and as many cores"
                  : "same seed, same bits, on this machine; elsewhere with `deterministic`";
     case LearnerChoice::remembered:

@@ -7,18 +7,20 @@
 
 #include "data/dataset.h"
 #include "graph/graph.h"
-#include "models/loss.h"
-#include "train/options.h"
 #include "train/record.h"
+#include "train/run_config.h"
 
 namespace crossbow {
 
 /// Throws Error unless two classes have training images; else names the classes that have none, if
 /// there are any.
-std::optional<std::string> class_note(const TrainOptions& options, const data::Dataset& dataset);
+std::optional<std::string> class_note(const std::string& name, const data::Dataset& dataset);
 
-/// Of resolved options: what their schedule does only after the run's last epoch.
-std::vector<std::string> schedule_notes(const TrainOptions& options);
+/// What the schedule does only after the run's last epoch.
+std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t epochs);
+
+/// What a user who asked for a precision should know of it: a sentence, or nothing.
+std::optional<std::string> precision_note(const RunConfig& config);
 
 /// Who has decided on a run's number of learners.
 enum class LearnerChoice {
@@ -27,7 +29,7 @@ enum class LearnerChoice {
   timed        // this run, while it trains
 };
 /// When another run with the same options has the same bits.
-std::string promise(const TrainOptions& options, LearnerChoice choice);
+std::string promise(const RunConfig& config, LearnerChoice choice);
 
 /// Sees a run that goes wrong. One thread.
 class LossWatch {

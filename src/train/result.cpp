@@ -4,10 +4,10 @@
 
 namespace crossbow {
 
-TrainResult result_of(const TrainOptions& options, const std::vector<EpochRecord>& history,
+TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& history,
                       const Position& position, int64_t samples_seen) {
   TrainResult r;
-  r.options = options;
+  r.options = config.options;
   r.history = history;
   r.arrangement = position.arrangement;
   r.waiting_seconds = position.waiting_seconds;
@@ -17,8 +17,7 @@ TrainResult result_of(const TrainOptions& options, const std::vector<EpochRecord
     r.final_test_accuracy = e.test_accuracy;
     r.final_test_loss = e.test_loss;
     r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
-    const bool reached = options.target_accuracy && *e.test_accuracy >= *options.target_accuracy;
-    if (reached && !r.epochs_to_target) {
+    if (*e.test_accuracy >= config.target_accuracy && !r.epochs_to_target) {
       r.epochs_to_target = e.epoch;
       r.seconds_to_target = r.train_seconds;
     }

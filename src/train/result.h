@@ -3,13 +3,14 @@
 
 #include <vector>
 
+#include "train/run_config.h"
 #include "train/train.h"
 
 namespace crossbow {
 
-/// All of a result that its options, its epochs and its place tell; so many samples have been
+/// All of a result that its configuration, its epochs and its place tell; so many samples have been
 /// trained on.
-TrainResult result_of(const TrainOptions& options, const std::vector<EpochRecord>& history,
+TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& history,
                       const Position& position, int64_t samples_seen);
 
 }  // namespace crossbow

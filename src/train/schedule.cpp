@@ -28,16 +28,21 @@ bool drops_the_rate(std::string_view schedule) {
   return schedule == "step" || schedule == "multistep";
 }
 
-Schedule Schedule::of(const TrainOptions& options, int64_t samples_per_epoch) {
+EpochSchedule EpochSchedule::of(const TrainOptions& o) {
+  return {kind_of(*o.lr_schedule), *o.lr, o.lr_gamma.value_or(1),
+          o.lr_milestones.value_or(std::vector<double>{}), *o.warmup};
+}
+
+Schedule Schedule::of(const EpochSchedule& rate, int64_t epochs, int64_t samples_per_epoch) {
   Schedule s;
-  s.kind = kind_of(*options.lr_schedule);
-  s.lr = *options.lr;
-  s.gamma = options.lr_gamma.value_or(1);
-  for (const double epoch : options.lr_milestones.value_or(std::vector<double>{})) {
+  s.kind = rate.kind;
+  s.lr = rate.lr;
+  s.gamma = rate.gamma;
+  for (const double epoch : rate.milestones) {
     s.milestones.push_back(std::max<int64_t>(1, in_samples(epoch, samples_per_epoch)));
   }
-  s.warmup = in_samples(*options.warmup, samples_per_epoch);
-  s.total = in_samples(static_cast<double>(*options.epochs), samples_per_epoch);
+  s.warmup = in_samples(rate.warmup, samples_per_epoch);
+  s.total = in_samples(static_cast<double>(epochs), samples_per_epoch);
   return s;
 }
 

@@ -13,9 +13,23 @@ namespace crossbow {
 /// Whether the schedule of that name drops the rate at milestones.
 bool drops_the_rate(std::string_view schedule);
 
+/// What a run's options say of its rate, in epochs.
+struct EpochSchedule {
+  enum class Kind { fixed, step, multistep, cosine };
+
+  Kind kind = Kind::fixed;
+  double lr = 0;
+  double gamma = 1;
+  std::vector<double> milestones;  // of step: the one interval
+  double warmup = 0;
+
+  /// Of resolved options.
+  static EpochSchedule of(const TrainOptions& options);
+};
+
 /// A plain value; with n samples of an epoch, an epoch's number e stands for sample round(e·n).
 struct Schedule {
-  enum class Kind { fixed, step, multistep, cosine };
+  using Kind = EpochSchedule::Kind;
 
   Kind kind = Kind::fixed;
   double lr = 0;
@@ -24,8 +38,7 @@ struct Schedule {
   int64_t warmup = 0;               // samples
   int64_t total = 0;                // samples of the whole run
 
-  /// From resolved options.
-  static Schedule of(const TrainOptions& options, int64_t samples_per_epoch);
+  static Schedule of(const EpochSchedule& rate, int64_t epochs, int64_t samples_per_epoch);
 
   /// The rate of the step that starts when s samples have been seen:
   ///   fixed      lr

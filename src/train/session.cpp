@@ -14,10 +14,8 @@
 #include "plan/named_tensors.h"
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
-#include "train/config.h"
 #include "train/evaluation.h"
-#include "train/recipe.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 #include "train/train.h"
 
 namespace crossbow {
@@ -25,9 +23,8 @@ namespace {
 
 using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 
-/// Those of a run of one learner that does the same, for the checkpoint and what `train` shares.
-TrainOptions train_options(const std::string& model, const SessionOptions& s,
-                           const Recipe& recipe) {
+/// Of a run of one learner that does the same, for the checkpoint and what `train` shares.
+RunConfig run_config(const std::string& model, const SessionOptions& s, const Recipe& recipe) {
   TrainOptions o;
   o.model = model;
   o.data = s.data;
@@ -46,9 +43,8 @@ TrainOptions train_options(const std::string& model, const SessionOptions& s,
   o.momentum = s.momentum;
   o.nesterov = s.nesterov;
   o.weight_decay = s.weight_decay;
-  o = with_recipe(o, recipe);
-  validate(o);
-  return o;
+  o.clip_norm = s.clip_norm;
+  return resolve(o, recipe);
 }
 
 /// Null for a session that has none.
@@ -73,29 +69,24 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
   return dataset;
 }
 
-data::PipelineOptions training_batches(const TrainOptions& options) {
-  data::PipelineOptions p;
-  p.batch = options.batch;
-  p.shuffle = true;
-  p.seed = options.seed;
-  return p;
-}
-
 }  // namespace
 
 class Session::State {
  public:
-  State(const GraphFunction& graph, const TrainOptions& options, const SessionOptions& s)
-      : options_(options),
+  State(const GraphFunction& graph, const RunConfig& config, const SessionOptions& s)
+      : config_(config),
         dataset_(open(s)),
         image_(dataset_ ? dataset_->info.image : s.image),
         classes_(dataset_ ? dataset_->info.classes : s.classes),
-        arrangement_(candidates(options_).front()),
-        lr_(*options_.lr),
+        lr_(config_.schedule.lr),
         model_(compile(graph)),
-        replica_(*model_.parameters(), find_device(options_.device), /*trained=*/true) {
+        replica_(*model_.parameters(), find_device(config_.device.kind), /*trained=*/true) {
+    if (!model_.options().update) {
+      gradients_ = replica_.device->allocate_zeroed(replica_.parameters.size());
+      clip_ = replica_.device->allocate(2 * sizeof(double));
+    }
     Replica first(layout(), /*with_gradients=*/false);
-    initialise(layout(), first, options_.seed);
+    initialise(layout(), first, config_.seed);
     take(first);
   }
 
@@ -128,19 +119,21 @@ class Session::State {
   Shape batch_shape(int64_t rows) const { return {rows, image_[0], image_[1], image_[2]}; }
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
   float step(const float* images, const int32_t* labels, int64_t rows, int64_t first_sample);
+  void clip_and_update(const SgdStep& step);
   Sums evaluate(const float* images, const int32_t* labels, int64_t rows);
+  const TeamConfig& team() const { return config_.teams.front(); }
   const data::Dataset& dataset() const;
 
-  const TrainOptions options_;
+  const RunConfig config_;
   const std::shared_ptr<const data::Dataset> dataset_;  // null without one
   const Shape image_;
   const int64_t classes_;
-  const Arrangement arrangement_;
   double lr_;
   int64_t steps_ = 0;
   Tuner tuner_;
   CompiledModel model_;
   Replica replica_;
+  Buffer gradients_, clip_;  // with a clip norm: the squared norm, and the scale that follows
   std::optional<Workspace> workspace_;  // of all programs, which run one at a time
   Programs training_, evaluation_;
   std::unique_ptr<data::Pipeline> batches_;  // made by the first step that needs it
@@ -148,16 +141,16 @@ class Session::State {
 };
 
 CompiledModel Session::State::compile(const GraphFunction& graph) {
-  expect_team(arrangement_.threads);
-  CompiledModel model(graph({image_, classes_, options_.batch, {}}),
-                      compile_options(options_, arrangement_, &tuner_));
-  model.training(options_.batch);
+  expect_team(team().arrangement.threads);
+  CompiledModel model(graph({image_, classes_, config_.batch, {}}),
+                      config_.compile_options(team(), &tuner_));
+  model.training(config_.batch);
   return model;
 }
 
 /// Every call that computes comes through here, on a thread whose team may have another width.
 const Execution& Session::State::bound(Programs& programs, int64_t rows) {
-  set_team(arrangement_.threads);
+  set_team(team().arrangement.threads);
   const auto it = programs.find(rows);
   if (it != programs.end()) return it->second;
   auto program = &programs == &training_ ? model_.training(rows) : model_.evaluation(rows);
@@ -166,7 +159,9 @@ const Execution& Session::State::bound(Programs& programs, int64_t rows) {
     evaluation_.clear();
     workspace_.emplace(model_.make_workspace(*replica_.device));
   }
-  return programs.try_emplace(rows, std::move(program), replica_, *workspace_).first->second;
+  ReplicaView view = replica_;
+  view.gradients = gradients_.data();
+  return programs.try_emplace(rows, std::move(program), view, *workspace_).first->second;
 }
 
 int64_t Session::State::rows_of(std::span<const float> images) const {
@@ -192,18 +187,18 @@ void Session::State::expect_labels(int64_t rows, std::span<const int32_t> labels
 
 float Session::State::step(std::span<const float> images, std::span<const int32_t> labels) {
   const int64_t rows = rows_of(images);
-  if (rows != options_.batch) {
+  if (rows != config_.batch) {
     fail_usage("a step takes images of shape {}, as batch says, not {}",
-               batch_shape(options_.batch).str(), batch_shape(rows).str());
+               batch_shape(config_.batch).str(), batch_shape(rows).str());
   }
   expect_labels(rows, labels);
-  return step(images.data(), labels.data(), rows, steps_ * options_.batch);
+  return step(images.data(), labels.data(), rows, steps_ * config_.batch);
 }
 
 float Session::State::step() {
   if (!batches_) {
     batches_ =
-        std::make_unique<data::Pipeline>(dataset(), dataset().train, training_batches(options_));
+        std::make_unique<data::Pipeline>(dataset(), dataset().train, config_.training_batches(1));
     batches_->start(epoch_);
   }
   if (next_batch_ == batches_->batches()) {
@@ -211,7 +206,7 @@ float Session::State::step() {
     next_batch_ = 0;
   }
   const data::Batch& batch = batches_->acquire(next_batch_);
-  const int64_t first_sample = next_batch_++ * options_.batch;
+  const int64_t first_sample = next_batch_++ * config_.batch;
   const float loss = step(batch.images, batch.labels, batch.rows, first_sample);
   batches_->release(batch);
   return loss;
@@ -222,13 +217,27 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   const Execution& program = bound(training_, rows);
   Step step;
   step.inputs = {images, labels};
-  step.seed = options_.seed;
+  step.seed = config_.seed;
   step.epoch = static_cast<uint32_t>(epoch_);
   step.first_sample = static_cast<uint64_t>(first_sample);
-  step.sgd = sgd_step({*options_.momentum, *options_.weight_decay, *options_.nesterov}, lr_);
+  step.sgd = sgd_step(config_.sgd, lr_);
   program.run(step);
+  if (config_.sgd.clip_norm > 0) clip_and_update(step.sgd);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
+}
+
+/// By the gradient that the last step's program has left.
+void Session::State::clip_and_update(const SgdStep& step) {
+  const VectorMath& math = workspace_->queue().math(layout().dtype);
+  const int64_t n = layout().parameter_elements;
+  double* const squared_norm = clip_.as<double>();
+  double* const scale = squared_norm + 1;
+  math.squared_norm(gradients_.data(), n, squared_norm);
+  math.find_clip_scale(config_.sgd.clip_norm, squared_norm, 1, scale);
+  std::byte* const weights = replica_.parameters.data();
+  std::byte* const velocity = step.momentum > 0 ? replica_.momentum.data() : nullptr;
+  math.sgd_step(step, {weights, gradients_.data(), velocity, nullptr, weights, scale}, n);
 }
 
 Session::State::Sums Session::State::evaluate(const float* images, const int32_t* labels,
@@ -243,7 +252,7 @@ Session::State::Sums Session::State::evaluate(const float* images, const int32_t
 
 Evaluation Session::State::evaluate(std::span<const float> images,
                                     std::span<const int32_t> labels) {
-  const int64_t all = rows_of(images), most = evaluation_rows(options_.batch);
+  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch);
   expect_labels(all, labels);
   Sums total;
   for (int64_t first = 0; first < all; first += most) {
@@ -258,7 +267,7 @@ Evaluation Session::State::evaluate(std::span<const float> images,
 
 Evaluation Session::State::evaluate() {
   data::PipelineOptions p;
-  p.batch = evaluation_rows(options_.batch);
+  p.batch = evaluation_rows(config_.batch);
   data::Pipeline batches(dataset(), dataset().test, p);
   batches.start(0);
   Sums total;
@@ -274,7 +283,7 @@ Evaluation Session::State::evaluate() {
 }
 
 std::vector<float> Session::State::predict(std::span<const float> images) {
-  const int64_t all = rows_of(images), most = evaluation_rows(options_.batch);
+  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch);
   const std::vector<int32_t> labels(static_cast<size_t>(most));  // the loss is not wanted
   std::vector<float> logits;
   for (int64_t first = 0; first < all; first += most) {
@@ -296,16 +305,16 @@ Checkpoint Session::State::checkpoint() const {
     fail("the weights are infinite or NaN, so that there is nothing to save: try a lower rate");
   }
   Checkpoint c;
-  c.options = options_;
+  c.options = config_.options;
   c.image = image_;
   c.classes = classes_;
-  c.samples = options_.batch;  // what is trained on without a data set, nobody knows
+  c.samples = config_.batch;  // what is trained on without a data set, nobody knows
   if (dataset_) {
     c.class_names = dataset_->info.class_names;
     c.normalisation = dataset_->info.normalisation;
     c.samples = dataset_->train->size();
   }
-  c.position.arrangement = arrangement_;
+  c.position.arrangement = team().arrangement;
   c.position.settled = true;
   c.position.step = steps_;
   c.plan = tuner_.choices();
@@ -329,13 +338,13 @@ void Session::State::take(const Replica& host) {
 
 Session::Session(const ModelFunction& net, const SessionOptions& options) {
   const auto graph = [&](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); };
-  state_ = std::make_unique<State>(graph, train_options(kOwnModel, options, Recipe{}), options);
+  state_ = std::make_unique<State>(graph, run_config(kOwnModel, options, Recipe{}), options);
 }
 
 Session::Session(const std::string& model, const SessionOptions& options) {
   const auto graph = [&](const ModelSpec& spec) { return build_model(model, spec); };
-  state_ = std::make_unique<State>(graph, train_options(model, options, find_model(model).recipe),
-                                   options);
+  state_ =
+      std::make_unique<State>(graph, run_config(model, options, find_model(model).recipe), options);
 }
 
 Session::~Session() = default;

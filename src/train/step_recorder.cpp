@@ -5,12 +5,12 @@
 
 namespace crossbow {
 
-StepRecorder::StepRecorder(Position& position, const TrainOptions& options, int64_t samples,
+StepRecorder::StepRecorder(Position& position, const RunConfig& config, int64_t samples,
                            const Schedule& schedule, RunFolder* folder, Observer& observer)
     : position_(position),
-      batch_(options.batch),
+      batch_(config.batch),
       samples_(samples),
-      log_every_(options.log_every),
+      log_every_(config.log_every),
       schedule_(schedule),
       folder_(folder),
       observer_(observer) {}

@@ -6,6 +6,7 @@
 
 #include "train/observer.h"
 #include "train/record.h"
+#include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
 
@@ -16,7 +17,7 @@ namespace crossbow {
 class StepRecorder {
  public:
   /// Of an epoch of so many samples. `folder` may be null; all that is referred to must outlive it.
-  StepRecorder(Position& position, const TrainOptions& options, int64_t samples,
+  StepRecorder(Position& position, const RunConfig& config, int64_t samples,
                const Schedule& schedule, RunFolder* folder, Observer& observer);
 
   int64_t samples_at(int64_t batch) const;  // of this epoch; in the whole run

@@ -10,21 +10,18 @@
 namespace crossbow {
 namespace {
 
-BatchShape batch_shape(const TrainOptions& options, const data::Dataset& dataset) {
-  return {options.batch, dataset.train->size() % options.batch, options.splits,
-          dataset.info.image.elements()};
+BatchShape batch_shape(const RunConfig& run, const data::Dataset& dataset) {
+  return {run.batch, dataset.train->size() % run.batch, run.splits, dataset.info.image.elements()};
 }
 
-int64_t images_measured(const CompiledModel& model, const TrainOptions& options,
-                        const Arrangement& arrangement) {
-  return bn_images(options, sync_of(options, arrangement).get(),
-                   model.parameters()->state_elements > 0);
+int64_t images_measured(const CompiledModel& model, const RunConfig& run, const TeamConfig& team) {
+  return run.bn_images(team, model.parameters()->state_elements > 0);
 }
 
-data::PipelineOptions statistics_pipeline(const TrainOptions& options, const data::Dataset& dataset,
+data::PipelineOptions statistics_pipeline(const RunConfig& run, const data::Dataset& dataset,
                                           int workers) {
-  data::PipelineOptions p = augmented(options);
-  p.batch = Statistics::rows(dataset.train->size(), batch_shape(options, dataset).part_rows());
+  data::PipelineOptions p = run.training_batches(/*learners=*/0);
+  p.batch = Statistics::rows(dataset.train->size(), batch_shape(run, dataset).part_rows());
   p.least_depth = 2 * workers;
   return p;
 }
@@ -32,49 +29,48 @@ data::PipelineOptions statistics_pipeline(const TrainOptions& options, const dat
 /// Numbers of rows that are nobody's choice need an explanation where the net refuses them. A last
 /// batch of one row is refused before the first step, rather than left out: every epoch is the
 /// whole set, and another batch size costs the user nothing.
-void compile_training(CompiledModel& model, const TrainOptions& options,
-                      const data::Dataset& dataset) {
-  const BatchShape batch = batch_shape(options, dataset);
+void compile_training(CompiledModel& model, const RunConfig& run, const data::Dataset& dataset) {
+  const BatchShape batch = batch_shape(run, dataset);
   for (const int64_t rows : batch.program_rows()) {
     try {
       model.training(rows);
     } catch (const Error& e) {
-      if (rows == options.batch) throw;
+      if (rows == run.batch) throw;
       if (rows == batch.part_rows() || rows == batch.rows % batch.part_rows()) {
         fail("{}: `splits` {} cuts batches of {} into parts, one of them of {}; choose fewer",
-             e.what(), options.splits, options.batch, count(rows, "row"));
+             e.what(), run.splits, run.batch, count(rows, "row"));
       }
       fail(
           "{}: {} training images in batches of {} leave a last batch, or a part of it, with {}; "
           "choose another `batch`",
-          e.what(), dataset.train->size(), options.batch, count(rows, "row"));
+          e.what(), dataset.train->size(), run.batch, count(rows, "row"));
     }
   }
 }
 
 /// All programs of the run, so that the arenas can be made.
-CompiledModel compile(const Graph& forward, const TrainOptions& options,
-                      const Arrangement& arrangement, const data::Dataset& dataset, Tuner& tuner) {
+CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConfig& team,
+                      const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
-  expect_team(arrangement.threads);
-  CompiledModel model(forward, compile_options(options, arrangement, &tuner));
-  compile_training(model, options, dataset);
+  expect_team(team.arrangement.threads);
+  CompiledModel model(forward, run.compile_options(team, &tuner));
+  compile_training(model, run, dataset);
   Evaluator::compile(model, dataset.test->size(),
-                     evaluation_rows(batch_shape(options, dataset).part_rows()));
-  if (images_measured(model, options, arrangement) > 0) {
-    model.statistics(statistics_pipeline(options, dataset, 0).batch);
+                     evaluation_rows(batch_shape(run, dataset).part_rows()));
+  if (images_measured(model, run, team) > 0) {
+    model.statistics(statistics_pipeline(run, dataset, 0).batch);
   }
   return model;
 }
 
-std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const TrainOptions& options,
-                                          const Arrangement& arrangement, Engine& engine,
+std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const RunConfig& run,
+                                          const TeamConfig& team, Engine& engine,
                                           const data::Dataset& dataset) {
-  const int64_t images = images_measured(model, options, arrangement);
+  const int64_t images = images_measured(model, run, team);
   if (images == 0) return nullptr;
   return std::make_unique<Statistics>(
       model, engine.model(), engine.workers(), engine.evaluation_workspaces(), dataset,
-      statistics_pipeline(options, dataset, engine.workers().count()), images);
+      statistics_pipeline(run, dataset, engine.workers().count()), images);
 }
 
 /// While a team is filled there is also a replica that it starts from.
@@ -83,7 +79,7 @@ double needed_mb(const LearnerMemory& memory) {
 }
 
 /// `batches` has some of its buffers already.
-const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOptions& options,
+const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfig& run,
                                      const data::Pipeline& batches) {
   malloc_trim(0);  // what another team had is not taken any more
   const double needed = needed_mb(memory) - mebibytes(static_cast<double>(batches.buffer_bytes()));
@@ -93,16 +89,15 @@ const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const TrainOpt
         "`learners` {}: with a batch of {} they need {:.0f} MiB, and this process may take {:.0f} "
         "more; "
         "choose fewer, a smaller `batch`, or more `splits`",
-        memory.learners / memory.devices, options.batch, needed, left);
+        memory.learners / memory.devices, run.batch, needed, left);
   }
   return memory;
 }
 
-LearnerMemory memory_for(CompiledModel& model, const TrainOptions& options,
-                         const Arrangement& arrangement, const data::Dataset& dataset) {
-  const BatchShape batch = batch_shape(options, dataset);
-  LearnerMemory m = memory_of(model, sync_of(options, arrangement).get(),
-                              engine_options(options, arrangement, batch));
+LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamConfig& team,
+                         const data::Dataset& dataset) {
+  const BatchShape batch = batch_shape(run, dataset);
+  LearnerMemory m = memory_of(model, team.sync.get(), run.engine_options(team, batch));
   const auto add_pipeline = [&](const data::PipelineOptions& p) {
     const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, p);
     m.batches += mebibytes(static_cast<double>(bytes));
@@ -110,13 +105,13 @@ LearnerMemory memory_for(CompiledModel& model, const TrainOptions& options,
   const auto add_programs = [&](const Program& program) {
     m.bound += m.workers * execution_mb(program);
   };
-  add_pipeline(training_pipeline(options, arrangement));
+  add_pipeline(run.training_batches(team.learners()));
   const int64_t rows = evaluation_rows(batch.part_rows());
   add_pipeline(Evaluator::pipeline_options(rows, m.workers));
   add_programs(*model.evaluation(rows));
   add_programs(*model.evaluation(rows));  // of the last batch, about
-  if (const int64_t images = images_measured(model, options, arrangement); images > 0) {
-    const data::PipelineOptions p = statistics_pipeline(options, dataset, m.workers);
+  if (const int64_t images = images_measured(model, run, team); images > 0) {
+    const data::PipelineOptions p = statistics_pipeline(run, dataset, m.workers);
     add_pipeline(p);
     add_programs(*model.statistics(p.batch));
     const int64_t batches = Statistics::batches(dataset.train->size(), p.batch, images);
@@ -129,16 +124,16 @@ LearnerMemory memory_for(CompiledModel& model, const TrainOptions& options,
 
 }  // namespace
 
-Team::Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
+Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
            const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner)
-    : model(compile(forward, options, arrangement, dataset, tuner)),
-      memory(refuse_too_much(memory_for(model, options, arrangement, dataset), options, batches)),
-      engine(model, sync_of(options, arrangement),
-             engine_options(options, arrangement, batch_shape(options, dataset))),
+    : config(team),
+      model(compile(forward, run, team, dataset, tuner)),
+      memory(refuse_too_much(memory_for(model, run, team, dataset), run, batches)),
+      engine(model, team.sync, run.engine_options(team, batch_shape(run, dataset))),
       evaluator(model, engine.model(), engine.workers(), engine.evaluation_workspaces(), dataset,
                 evaluation_rows(engine.batch().part_rows())),
-      statistics(statistics_of(model, options, arrangement, engine, dataset)) {
-  batches.grow(training_pipeline(options, arrangement).least_depth);
+      statistics(statistics_of(model, run, team, engine, dataset)) {
+  batches.grow(run.training_batches(team.learners()).least_depth);
   // For what grows by itself, like the stack, which ends the process where it cannot.
   constexpr double kMargin = 16;
   expect_memory(kMargin);
@@ -150,10 +145,12 @@ const Replica& Team::model_at(int64_t step) {
   return replica;
 }
 
-int Team::affordable(const TrainOptions& options, const data::Dataset& dataset, int most) {
+int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int most) {
   const double left = free_memory_mb() + memory.total_mb();
+  const auto sync = run.team({most, 1}).sync;  // what it takes is the same for any number
   const auto fits = [&](int learners) {
-    const LearnerMemory m = memory_for(model, options, {learners, 1}, dataset);
+    const TeamConfig team{{learners, 1}, plan_threads(run.device.count, learners, 1), sync};
+    const LearnerMemory m = memory_for(model, run, team, dataset);
     return needed_mb(m) + m.saved <= left;
   };
   while (most > 1 && !fits(most)) --most;

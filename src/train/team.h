@@ -5,16 +5,16 @@
 #include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
 #include "train/evaluation.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 #include "train/statistics.h"
 
 namespace crossbow {
 
-/// Compiled for an arrangement of learners, with their memory and their threads. One thread.
+/// Compiled for a number of learners, with their memory and their threads. One thread.
 struct Team {
   /// `forward` is of whole batches; `batches`, on which the learners will train, is made as deep as
   /// they need. Throws UsageError if all that needs more memory than is left.
-  Team(const Graph& forward, const TrainOptions& options, const Arrangement& arrangement,
+  Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
        const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner);
 
   /// What is evaluated and saved after so many iterations, until the next call.
@@ -22,8 +22,9 @@ struct Team {
 
   /// How many learners the machine's memory would hold in this team's place, at most `most`, with
   /// the copy of the state that takes them there, as far as can be told from this team's programs.
-  int affordable(const TrainOptions& options, const data::Dataset& dataset, int most);
+  int affordable(const RunConfig& run, const data::Dataset& dataset, int most);
 
+  const TeamConfig config;
   CompiledModel model;
   const LearnerMemory memory;
   SynchronousEngine engine;

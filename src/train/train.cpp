@@ -2,25 +2,27 @@
 
 #include "core/error.h"
 #include "train/config.h"
+#include "train/notes.h"
 #include "train/recipe.h"
-#include "train/setup.h"
+#include "train/run_config.h"
 #include "train/trainer.h"
 
 namespace crossbow {
 namespace {
 
 /// Refuses what cannot be run, and says what will be done otherwise than asked.
-void check(const TrainOptions& options, Observer& observer) {
-  validate(options);
-  if (const auto note = precision_note(options)) observer.note(*note);
+RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer& observer) {
+  const RunConfig config = resolve(options, recipe);
+  if (const auto note = precision_note(config)) observer.note(*note);
+  return config;
 }
 
-TrainResult begin(const GraphFunction& graph, const TrainOptions& options, Throughput& throughput,
-                  Observer& observer) {
-  check(options, observer);
-  if (!options.out) return Trainer(graph, options, nullptr, nullptr, throughput, observer).run();
+TrainResult begin(const GraphFunction& graph, const TrainOptions& options, const Recipe& recipe,
+                  Throughput& throughput, Observer& observer) {
+  const RunConfig config = config_of(options, recipe, observer);
+  if (!options.out) return Trainer(graph, config, nullptr, nullptr, throughput, observer).run();
   RunFolder folder = RunFolder::begin(*options.out);
-  return Trainer(graph, options, &folder, nullptr, throughput, observer).run();
+  return Trainer(graph, config, &folder, nullptr, throughput, observer).run();
 }
 
 /// The run's configuration names its folder.
@@ -41,7 +43,7 @@ class Interrupted {
         from_(folder_.load([&](std::string_view text) { observer.note(text); })),
         observer_(observer) {
     try {
-      validate(from_->options);
+      resolve(from_->options, Recipe{});
     } catch (const UsageError& e) {
       fail("cannot go on with {}: {}", folder, e.what());
     }
@@ -49,17 +51,17 @@ class Interrupted {
 
   const TrainOptions& options() const { return from_->options; }
 
-  /// `options` are resolved.
-  TrainResult go_on(const GraphFunction& graph, TrainOptions options, Throughput& throughput) {
+  TrainResult go_on(const GraphFunction& graph, TrainOptions options, const Recipe& recipe,
+                    Throughput& throughput) {
     const std::string folder = folder_.path().string();
     if (options.out.value_or(folder) != folder) {
       fail_usage("`out` {}: a resumed run stays in its folder {}", *options.out, folder);
     }
     options.out = options.resume = folder;
     expect_text(folder);
-    check_resumable(from_->options, options);
-    check(options, observer_);
-    Trainer trainer(graph, options, &folder_, &*from_, throughput, observer_);
+    check_resumable(from_->options, with_recipe(options, recipe));
+    const RunConfig config = config_of(options, recipe, observer_);
+    Trainer trainer(graph, config, &folder_, &*from_, throughput, observer_);
     from_.reset();  // the trainer has its own copy of the state
     return trainer.run();
   }
@@ -74,32 +76,28 @@ GraphFunction graph_of(const TrainOptions& options) {
   return [model = options.model](const ModelSpec& spec) { return build_model(model, spec); };
 }
 
-TrainOptions resolved(const TrainOptions& options) {
-  return with_recipe(options, find_model(options.model).recipe);
-}
-
 }  // namespace
 
 TrainResult train_graph(const GraphFunction& graph, const TrainOptions& options,
-                        Throughput& throughput, Observer& observer) {
-  if (!options.resume) return begin(graph, options, throughput, observer);
-  return Interrupted(*options.resume, observer).go_on(graph, options, throughput);
+                        const Recipe& recipe, Throughput& throughput, Observer& observer) {
+  if (!options.resume) return begin(graph, options, recipe, throughput, observer);
+  return Interrupted(*options.resume, observer).go_on(graph, options, recipe, throughput);
 }
 
 TrainResult train(const TrainOptions& options, Observer* observer) {
   Observer silent;
   Throughput throughput;
-  return train_graph(graph_of(options), resolved(options), throughput,
+  return train_graph(graph_of(options), options, find_model(options.model).recipe, throughput,
                      observer ? *observer : silent);
 }
 
 TrainResult train(const ModelFunction& logits, const TrainOptions& options, Observer* observer) {
   Observer silent;
   Throughput throughput;
-  TrainOptions own = with_recipe(options, Recipe{});
+  TrainOptions own = options;
   own.model = kOwnModel;
   const auto graph = [&](const ModelSpec& spec) { return classifier(own.model, logits, spec); };
-  return train_graph(graph, own, throughput, observer ? *observer : silent);
+  return train_graph(graph, own, Recipe{}, throughput, observer ? *observer : silent);
 }
 
 TrainResult resume(const std::string& folder, const OptionsChange& change, Observer* observer) {
@@ -108,8 +106,8 @@ TrainResult resume(const std::string& folder, const OptionsChange& change, Obser
   Interrupted run(folder, observer ? *observer : silent);
   TrainOptions before = run.options();
   before.out = folder;  // which may have been moved
-  const TrainOptions options = resolved(change(before));
-  return run.go_on(graph_of(options), options, throughput);
+  const TrainOptions options = change(before);
+  return run.go_on(graph_of(options), options, find_model(options.model).recipe, throughput);
 }
 
 }  // namespace crossbow

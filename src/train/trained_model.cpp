@@ -7,9 +7,7 @@
 #include "core/threads.h"
 #include "models/model.h"
 #include "plan/tuner.h"
-#include "train/config.h"
-#include "train/recipe.h"
-#include "train/setup.h"
+#include "train/notes.h"
 #include "train/train.h"
 
 namespace crossbow {
@@ -43,14 +41,13 @@ TrainOptions inference_options(const TrainOptions& trained) {
   return o;
 }
 
-TrainOptions valid(const TrainOptions& options) {
-  TrainOptions o = with_recipe(options, find_model(options.model).recipe);
-  if (device_list(o.device).count > 1) {
+RunConfig inference_config(const TrainOptions& o) {
+  const Recipe& recipe = find_model(o.model).recipe;
+  if (const DeviceList devices = device_list(o.device); devices.count > 1) {
     fail_usage("`device` {}: a trained model runs on one device; choose {}", o.device,
-               device_list(o.device).kind);
+               devices.kind);
   }
-  validate(o);
-  return o;
+  return resolve(o, recipe);
 }
 
 std::shared_ptr<const data::Dataset> open(const std::string& name, const Shape& image) {
@@ -66,12 +63,12 @@ TrainedModel::TrainedModel(const std::filesystem::path& run,
                            std::function<void(std::string_view)> warn)
     : warn_(std::move(warn)),
       checkpoint_(load(run, warn_)),
-      options_(valid(change(inference_options(checkpoint_.options)))) {
-  if (const auto note = precision_note(options_)) warn_(*note);
+      config_(inference_config(change(inference_options(checkpoint_.options)))) {
+  if (const auto note = precision_note(config_)) warn_(*note);
 }
 
 std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
-  auto dataset = open(*options_.data, checkpoint_.image);
+  auto dataset = open(config_.data, checkpoint_.image);
   const data::Info& info = dataset->info;
   if (info.image != checkpoint_.image || info.classes != checkpoint_.classes) {
     fail("the model takes images of shape {} in {} classes, but {} has {} in {}",
@@ -82,7 +79,7 @@ std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
       std::mismatch(names.begin(), names.end(), info.class_names.begin(), info.class_names.end());
   if (was != names.end()) {
     warn_(fmt::format("the model's class {} is '{}', that of {} is '{}': they count as the same",
-                      was - names.begin(), *was, *options_.data, *is));
+                      was - names.begin(), *was, config_.data, *is));
   }
   return dataset;
 }
@@ -92,7 +89,7 @@ data::Info TrainedModel::info() const {
     warn_(
         fmt::format("the checkpoint does not name its classes: they, and the normalisation, are "
                     "taken from {}",
-                    *options_.data));
+                    config_.data));
     return open_data()->info;
   }
   return {*checkpoint_.options.data, checkpoint_.image, checkpoint_.classes,
@@ -100,19 +97,17 @@ data::Info TrainedModel::info() const {
 }
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
-  const Arrangement arrangement = candidates(options_).front();
-  expect_team(arrangement.threads);
+  const TeamConfig& team = config_.teams.front();
+  expect_team(team.arrangement.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
-  const ModelSpec spec{
-      checkpoint_.image, checkpoint_.classes, options_.batch, {}, loss_of(options_)};
-  CompiledModel model(build_model(options_.model, spec),
-                      compile_options(options_, arrangement, &tuner));
+  const ModelSpec spec{checkpoint_.image, checkpoint_.classes, config_.batch, {}, config_.loss};
+  CompiledModel model(build_model(config_.model, spec), config_.compile_options(team, &tuner));
   const int64_t samples = dataset.test->size();
-  const int64_t rows = std::min(evaluation_rows(options_.batch), samples);
+  const int64_t rows = std::min(evaluation_rows(config_.batch), samples);
   Evaluator::compile(model, samples, rows);
-  Workers workers(plan_threads(1, physical_cores(), arrangement.threads));
-  Device& device = find_device(options_.device);
+  Workers workers(plan_threads(1, physical_cores(), team.arrangement.threads));
+  Device& device = find_device(config_.device.kind);
   std::vector<Workspace> workspaces;
   for (int w = 0; w < workers.count(); ++w) workspaces.push_back(model.make_workspace(device));
   Replica replica(*model.parameters(), device, /*trained=*/false);

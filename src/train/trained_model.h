@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/run_config.h"
 
 namespace crossbow {
 
@@ -21,9 +22,9 @@ class TrainedModel {
                const std::function<TrainOptions(TrainOptions)>& change,
                std::function<void(std::string_view)> warn);
 
-  const TrainOptions& options() const { return options_; }
-  /// The data set that the options name, its images of the size that the model takes. Throws Error
-  /// if it has images of another shape or other classes.
+  const RunConfig& config() const { return config_; }
+  /// The data set that the configuration names, its images of the size that the model takes. Throws
+  /// Error if it has images of another shape or other classes.
   std::shared_ptr<const data::Dataset> open_data() const;
   /// Shape, classes and normalisation of the images that the model was trained on. Opens the run's
   /// data set where the checkpoint is too old to tell, and says so.
@@ -35,7 +36,7 @@ class TrainedModel {
  private:
   const std::function<void(std::string_view)> warn_;
   const Checkpoint checkpoint_;
-  const TrainOptions options_;
+  const RunConfig config_;
 };
 
 }  // namespace crossbow

@@ -7,7 +7,6 @@
 #include "core/text.h"
 #include "plan/named_tensors.h"
 #include "train/result.h"
-#include "train/setup.h"
 
 namespace crossbow {
 namespace {
@@ -18,71 +17,76 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// An algorithm that would never exchange leaves the model as it was.
-void expect_an_exchange(const TrainOptions& options, int64_t batches, int learners) {
-  const auto sync = sync_of(options, learners);
-  const int64_t steps = (batches + learners - 1) / learners * *options.epochs;
-  if (!options.sync_period || !sync || sync->period(/*after_first_drop=*/false) <= steps) return;
-  fail_usage("`sync-period` {}: the run has {} only, so that {} would never agree",
-             *options.sync_period, count(steps, "step"), count(learners, "learner"));
-}
-
-std::shared_ptr<const data::Dataset> open(const TrainOptions& options, const Checkpoint* from,
+std::shared_ptr<const data::Dataset> open(const RunConfig& config, const Checkpoint* from,
                                           Observer& observer) {
-  data::OpenOptions open;
-  open.image_size = {options.image_size, options.image_size};
-  open.progress = [&](std::string_view what, int64_t done, int64_t total) {
+  const auto dataset = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
-  };
-  const auto dataset = options.dataset ? options.dataset : data::open_dataset(*options.data, open);
+  });
   const int64_t samples = dataset->train->size();
-  if (options.batch > samples) {
-    fail_usage("`batch` {}: {} has {} training images only", options.batch, *options.data, samples);
+  if (config.batch > samples) {
+    fail_usage("`batch` {}: {} has {} training images only", config.batch, config.data, samples);
   }
-  const int64_t batches = (samples + options.batch - 1) / options.batch;
-  const int devices = device_list(options.device).count;
-  const int learners = from ? from->position.arrangement.learners
-                            : candidates(options, batches / devices).front().learners;
-  if (devices * learners > batches) {
-    fail_usage("`learners` {}: on {} they are more than the {} batches of {} images of {}",
-               learners, options.device, batches, options.batch, *options.data);
-  }
-  expect_an_exchange(options, batches, devices * learners);
-  if (const auto note = class_note(options, *dataset)) observer.note(*note);
+  if (const auto note = class_note(config.data, *dataset)) observer.note(*note);
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
                from->samples != samples)) {
     fail(
         "{} is not the data that the run was trained on: it had {} images of shape {} in {} "
         "classes",
-        *options.data, from->samples, from->image.str(), from->classes);
+        config.data, from->samples, from->image.str(), from->classes);
   }
   return dataset;
 }
 
-Graph forward_graph(const GraphFunction& graph, const TrainOptions& options,
+/// With teams that have a batch for each learner.
+RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Checkpoint* from) {
+  const int64_t batches = (dataset.train->size() + config.batch - 1) / config.batch;
+  RunConfig fitted = config.with_at_most(batches / config.device.count);
+  if (fitted.teams.empty()) fitted.teams = {config.team(from->position.arrangement)};
+  return fitted;
+}
+
+Graph forward_graph(const GraphFunction& graph, const RunConfig& config,
                     const data::Dataset& dataset) {
-  return graph({dataset.info.image, dataset.info.classes, options.batch, {}, loss_of(options)});
+  return graph({dataset.info.image, dataset.info.classes, config.batch, {}, config.loss});
+}
+
+/// Refuses learners without a batch, and an algorithm that would never exchange, which leaves the
+/// model as it was.
+void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batches) {
+  const int learners = team.learners();
+  if (learners > batches) {
+    fail_usage("`learners` {}: on {} they are more than the {} batches of {} images of {}",
+               team.arrangement.learners, config.options.device, batches, config.batch,
+               config.data);
+  }
+  const auto& period = config.options.sync_period;
+  const int64_t steps = (batches + learners - 1) / learners * config.epochs;
+  if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false) <= steps) return;
+  fail_usage("`sync-period` {}: the run has {} only, so that {} would never agree", *period,
+             count(steps, "step"), count(learners, "learner"));
 }
 
 }  // namespace
 
-Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
+Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder* folder,
                  const Checkpoint* from, Throughput& throughput, Observer& observer)
-    : options_(options),
-      observer_(observer),
+    : observer_(observer),
       start_(Clock::now()),
-      dataset_(open(options, from, observer)),
-      graph_(forward_graph(graph, options, *dataset_)),
+      dataset_(open(config, from, observer)),
+      config_(fitted(config, *dataset_, from)),
+      graph_(forward_graph(graph, config_, *dataset_)),
       tuner_(Tuner::default_file(), [this](int64_t timed) { return stop_timing(timed); }),
-      pipeline_(*dataset_, dataset_->train, training_pipeline(options, {})),
-      schedule_(Schedule::of(options, dataset_->train->size())),
+      pipeline_(*dataset_, dataset_->train, config_.training_batches(config_.device.count)),
+      schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
       folder_(folder),
       losses_(static_cast<size_t>(pipeline_.batches())),
-      recorder_(position_, options_, samples(), schedule_, folder, observer),
-      search_(options, most_learners(), graph_, tuner_, throughput, observer),
-      watch_(dataset_->info.classes, loss_of(options), *options.lr),
+      recorder_(position_, config_, samples(), schedule_, folder, observer),
+      search_(config_, graph_, tuner_, throughput, observer),
+      watch_(dataset_->info.classes, config_.loss, config_.schedule.lr),
       statistics_watch_(graph_, dataset_->info.classes) {
-  if (options.keep_best) best_.emplace(folder_->path(), from != nullptr);
+  TeamConfig team = from ? config_.team(from->position.arrangement) : config_.teams.front();
+  expect_work(config_, team, pipeline_.batches());
+  if (config_.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
     tuner_.preset(folder_->plan_before());
@@ -90,21 +94,18 @@ Trainer::Trainer(const GraphFunction& graph, const TrainOptions& options, RunFol
     history_ = from->history;
     search_.resume(position_.arrangement, position_.settled, folder_->changes_after(position_));
   } else {
-    position_.arrangement = search_.start();
+    team = config_.team(search_.start());
     position_.settled = search_.settled();
   }
-  arrange(position_.arrangement, from);
-  search_.limit(team_->affordable(options, *dataset_, most_learners()));
-  observer.started(options, samples());
-  observer.note(promise(options, search_.choice()));
-  for (const std::string& note : schedule_notes(options)) observer.note(note);
+  arrange(team, from);
+  const int most = config_.teams.back().arrangement.learners;
+  search_.limit(team_->affordable(config_, *dataset_, most));
+  observer.started(config_.options, samples());
+  observer.note(promise(config_, search_.choice()));
+  for (const std::string& note : schedule_notes(config_.schedule, config_.epochs)) {
+    observer.note(note);
+  }
   tell_team();
-}
-
-/// The largest number of learners that the search may try on a device.
-int Trainer::most_learners() const {
-  const int64_t batches = pipeline_.batches() / device_list(options_.device).count;
-  return candidates(options_, batches).back().learners;
 }
 
 /// A run that is asked to stop is then saved before a step is made with kernels nobody has chosen.
@@ -114,25 +115,25 @@ bool Trainer::stop_timing(int64_t timed) {
   return observer_.stop_requested();
 }
 
-void Trainer::arrange(const Arrangement& arrangement, const Checkpoint* from) {
+void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   const Progress::Phase phase = observer_.progress.phase;
   team_.reset();
-  team_ = std::make_unique<Team>(graph_, options_, arrangement, *dataset_, pipeline_, tuner_);
+  team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, pipeline_, tuner_);
   observer_.progress.phase = phase;
-  position_.arrangement = arrangement;
+  position_.arrangement = team.arrangement;
   Engine& engine = team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
   if (from) {
     restore(*from, engine.layout(), first);
   } else {
-    initialise(engine.layout(), first, options_.seed);
-    for (const auto& [name, values] : options_.first_weights) {
+    initialise(engine.layout(), first, config_.seed);
+    for (const auto& [name, values] : config_.first_weights) {
       write_named(engine.layout(), first, name, values);
     }
   }
   engine.start_from(first);
   if (from) {
-    const bool same = from->position.arrangement.learners == arrangement.learners;
+    const bool same = from->position.arrangement.learners == team.arrangement.learners;
     auto buffers = engine.buffers();
     std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
     restore(*from, engine.layout(), buffers);
@@ -145,8 +146,9 @@ void Trainer::make(const LearnerChange& change) {
     const auto start = Clock::now();
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
-    share_momentum(change.arrangement, before);
-    arrange(change.arrangement, &before);
+    const TeamConfig next = config_.team(change.arrangement);
+    share_momentum(next, before);
+    arrange(next, &before);
     if (folder_) folder_->write_plan(tuner_.choices());
     position_.seconds += seconds_since(start);
     if (change.settled) tell_team();
@@ -156,13 +158,9 @@ void Trainer::make(const LearnerChange& change) {
 
 /// With one learner, the momentum that ssgd's learners share becomes the learner's own; with
 /// several, the learner's own becomes the shared one.
-void Trainer::share_momentum(const Arrangement& next, Checkpoint& state) const {
+void Trainer::share_momentum(const TeamConfig& next, Checkpoint& state) const {
   using Role = Checkpoint::Role;
-  const auto shares = [&](const Arrangement& arrangement) {
-    const auto sync = sync_of(options_, arrangement);
-    return sync && sync->traits().averages_gradients;
-  };
-  const bool now = shares(position_.arrangement), then = shares(next);
+  const bool now = team_->config.averages_gradients(), then = next.averages_gradients();
   for (auto& tensor : state.tensors) {
     if (!now && then && tensor.role == Role::momentum) tensor.role = Role::central;
     if (now && !then && tensor.role == Role::central) tensor.role = Role::momentum;
@@ -180,13 +178,13 @@ void Trainer::make_changes() {
 }
 
 void Trainer::tell_team() {
-  const ThreadPlan plan = thread_plan(options_, position_.arrangement);
+  const ThreadPlan& plan = team_->config.threads;
   const std::string devices =
       plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
-  const std::string alone =
-      engine().learners() == 1 && options_.sync != "none" && !engine().synchronises()
-          ? fmt::format("; alone, `sync` {} is plain SGD", options_.sync)
-          : "";
+  const std::string& sync = config_.options.sync;
+  const std::string alone = engine().learners() == 1 && sync != "none" && !engine().synchronises()
+                                ? fmt::format("; alone, `sync` {} is plain SGD", sync)
+                                : "";
   observer_.note(
       fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
 }
@@ -194,7 +192,7 @@ void Trainer::tell_team() {
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
 void Trainer::open_records() {
   if (folder_->is_new()) save(engine().snapshot());
-  folder_->open_records(options_, [this](std::string_view text) { observer_.note(text); });
+  folder_->open_records(config_.options, [this](std::string_view text) { observer_.note(text); });
   folder_->write_plan(tuner_.choices());
 }
 
@@ -205,11 +203,11 @@ TrainResult Trainer::run() {
     save();
     keep_if_best();
   }
-  if (position_.epoch >= *options_.epochs) {
+  if (position_.epoch >= config_.epochs) {
     observer_.note(fmt::format("nothing is left to do: the run has its {}; `epochs` sets more",
-                               count(*options_.epochs, "epoch")));
+                               count(config_.epochs, "epoch")));
   }
-  while (position_.epoch < *options_.epochs && !reached_target() && !out_of_patience()) {
+  while (position_.epoch < config_.epochs && !reached_target() && !out_of_patience()) {
     if (!train_epoch() || !finish_epoch()) {
       save();
       return result(true);
@@ -224,7 +222,7 @@ bool Trainer::train_epoch() {
   Progress& progress = observer_.progress;
   progress.phase = Progress::Phase::training;
   progress.epoch = position_.epoch;
-  progress.done = std::min(position_.batch * options_.batch, samples());
+  progress.done = std::min(position_.batch * config_.batch, samples());
   progress.total = samples();
   make_changes();
   pipeline_.start(position_.epoch, position_.batch);
@@ -240,7 +238,7 @@ bool Trainer::train_segment() {
   const int64_t drops = schedule_.drops(recorder_.samples_seen());
   const int64_t until_drop =
       schedule_.next_drop(recorder_.samples_seen()) - recorder_.samples_seen();
-  const int64_t iterations = (until_drop - 1) / (k * options_.batch) + 1;
+  const int64_t iterations = (until_drop - 1) / (k * config_.batch) + 1;
   const auto start = Clock::now();
   const double before = position_.seconds;
   const int64_t left = search_.next_batch(position_.epoch, pipeline_.batches()) - first;
@@ -282,7 +280,7 @@ void Trainer::report(int64_t first, int64_t done) {
       fail_not_finite(loss_became(*bad), position_.step - 1, recorder_.rate_at(position_.batch));
     }
   }
-  observer_.progress.done.store(std::min(position_.batch * options_.batch, samples()),
+  observer_.progress.done.store(std::min(position_.batch * config_.batch, samples()),
                                 std::memory_order_relaxed);
   if (const auto note = watch_.look(observer_.progress.loss)) observer_.note(*note);
 }
@@ -296,8 +294,8 @@ const Replica& Trainer::model() {
 }
 
 bool Trainer::finish_epoch() {
-  const bool last = position_.epoch + 1 == *options_.epochs;
-  const bool evaluated = last || (position_.epoch + 1) % options_.eval_every == 0;
+  const bool last = position_.epoch + 1 == config_.epochs;
+  const bool evaluated = last || (position_.epoch + 1) % config_.eval_every == 0;
   if (evaluated || folder_) model();
   EpochRecord record;
   record.epoch = position_.epoch + 1;
@@ -339,7 +337,7 @@ bool Trainer::evaluate(EpochRecord& record) {
 
 Checkpoint Trainer::state(const Replica& model) const {
   Checkpoint checkpoint;
-  checkpoint.options = options_;
+  checkpoint.options = config_.options;
   checkpoint.options.retune = false;  // that was for this time
   checkpoint.image = dataset_->info.image;
   checkpoint.classes = dataset_->info.classes;
@@ -389,18 +387,17 @@ void Trainer::keep_if_best() {
 }
 
 bool Trainer::reached_target() const {
-  return options_.target_accuracy && !history_.empty() && history_.back().test_accuracy &&
-         *history_.back().test_accuracy >= *options_.target_accuracy;
+  return !history_.empty() && history_.back().test_accuracy >= config_.target_accuracy;
 }
 
 bool Trainer::out_of_patience() const {
-  return options_.patience && evaluations_since_best(history_) >= *options_.patience;
+  return evaluations_since_best(history_) >= config_.patience;
 }
 
 TrainResult Trainer::result(bool interrupted) const {
-  TrainResult r = result_of(options_, history_, position_, recorder_.samples_seen());
+  TrainResult r = result_of(config_, history_, position_, recorder_.samples_seen());
   r.interrupted = interrupted;
-  r.stopped_early = !interrupted && position_.epoch < *options_.epochs && !reached_target();
+  r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = position_.wall_seconds + seconds_since(start_);
   r.parameters = team_->engine.layout().trained();
@@ -432,7 +429,7 @@ void Trainer::fail_not_finite(const std::string& what, int64_t updates, double l
       "{}: the learning rate {:.3g} is probably too high; try `lr` {:.1g} or `clip-norm` 1 in a "
       "new "
       "run{}",
-      what, lr, *options_.lr / 10, kept_checkpoint());
+      what, lr, config_.schedule.lr / 10, kept_checkpoint());
 }
 
 }  // namespace crossbow

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/learner_search.h"
 #include "train/notes.h"
+#include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
 #include "train/step_recorder.h"
@@ -25,25 +26,24 @@ using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 /// on the engine's workers, unless it is still looking for the best number of learners. One thread.
 class Trainer {
  public:
-  /// `options` are resolved and valid; `folder` is the run's, or null; `from` is the state to start
-  /// from, or null. All but `from` must outlive the trainer.
-  Trainer(const GraphFunction& graph, const TrainOptions& options, RunFolder* folder,
+  /// `folder` is the run's, or null; `from` is the state to start from, or null. What else is
+  /// passed by pointer, and the last two, must outlive the trainer.
+  Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder* folder,
           const Checkpoint* from, Throughput& throughput, Observer& observer);
 
   TrainResult run();
 
  private:
   void open_records();
-  int most_learners() const;
   bool stop_timing(int64_t timed);
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
-  void arrange(const Arrangement& arrangement, const Checkpoint* from);
+  void arrange(const TeamConfig& team, const Checkpoint* from);
   /// Between two segments of training, as part of it: what is due of the changes that the run made
   /// before it was resumed, or what the search wants.
   void make_changes();
   void make(const LearnerChange& change);
-  void share_momentum(const Arrangement& next, Checkpoint& state) const;
+  void share_momentum(const TeamConfig& next, Checkpoint& state) const;
   void tell_team();
   Engine& engine() { return team_->engine; }
 
@@ -73,10 +73,10 @@ class Trainer {
 
   int64_t samples() const { return pipeline_.samples(); }
 
-  const TrainOptions options_;
   Observer& observer_;
   const std::chrono::steady_clock::time_point start_;
   const std::shared_ptr<const data::Dataset> dataset_;
+  const RunConfig config_;  // whose teams the data set is large enough for
   const Graph graph_;
   Tuner tuner_;
   data::Pipeline pipeline_;
@@ -94,8 +94,8 @@ class Trainer {
   std::unique_ptr<Team> team_;
 };
 
-/// train() for a net that is described by its graph. `options` are resolved.
+/// train() for a net that is described by its graph and has that recipe.
 TrainResult train_graph(const GraphFunction& graph, const TrainOptions& options,
-                        Throughput& throughput, Observer& observer);
+                        const Recipe& recipe, Throughput& throughput, Observer& observer);
 
 }  // namespace crossbow

@@ -1,15 +1,15 @@
-// Which options make sense together.
-#include <algorithm>
+#include "train/validate.h"
+
 #include <thread>
 
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/nearest.h"
 #include "data/memory.h"
+#include "device/device.h"
 #include "sync/sync.h"
 #include "train/config.h"
 #include "train/schedule.h"
-#include "train/setup.h"
 
 namespace crossbow {
 namespace {
@@ -66,26 +66,25 @@ void validate_learners(const TrainOptions& o) {
                : o.deterministic ? "deterministic"
                                  : "sync none");
   }
-  const int devices = device_list(o.device).count;
+}
+
+/// Whether the algorithm suits the schedule, and one learner alone its options.
+void validate_agreement(const TrainOptions& o, const std::vector<TeamConfig>& teams) {
   if (o.sync != "none") {
-    // Options that leave no choice but one learner, who needs none of them, are a mistake.
-    if (!o.learners) sync_of(o, 2 * devices);
     if (o.resume) return;  // it keeps its learners, whatever this machine would take
-    for (const Arrangement& a : candidates(o)) sync_of(o, a);  // throws for what makes no sense
-    const std::string schedule = o.lr_schedule.value_or("fixed");
-    if (sync_needs(o.sync).rate_drops && !drops_the_rate(schedule)) {
+    if (sync_needs(o.sync).rate_drops && !drops_the_rate(*o.lr_schedule)) {
       fail_usage(
           "`lr-schedule` {0}: `sync` {1} changes when the rate first drops, which {0} never does; "
           "leave it out, or choose step or multistep with `lr-milestones`",
-          schedule, o.sync);
+          *o.lr_schedule, o.sync);
     }
-    if (o.learners != 1 || sync_of(o, devices)) return;
+    if (o.learners != 1 || teams.front().sync) return;
   }
   if (o.learners.value_or(1) > 1) {
     fail_usage("`learners` {}: say how they are to agree, for example with `sync` sma",
                *o.learners);
   }
-  if (devices > 1) {
+  if (device_list(o.device).count > 1) {
     fail_usage("`device` {}: say how its learners are to agree, for example with `sync` sma",
                o.device);
   }
@@ -100,7 +99,7 @@ void validate_learners(const TrainOptions& o) {
 }
 
 void validate_schedule(const TrainOptions& o) {
-  const std::string schedule = o.lr_schedule.value_or("fixed");
+  const std::string& schedule = *o.lr_schedule;
   expect_name("lr-schedule", schedule, {"fixed", "step", "multistep", "cosine"});
   const bool drops = drops_the_rate(schedule);
   if (!drops && (o.lr_milestones || o.lr_gamma)) {
@@ -178,11 +177,15 @@ void validate_steps(const TrainOptions& o) {
 
 }  // namespace
 
-void validate(const TrainOptions& o) {
+void validate_work(const TrainOptions& o) {
   validate_device(o);
   validate_data(o);
   validate_steps(o);
   validate_learners(o);
+}
+
+void validate_learning(const TrainOptions& o, const std::vector<TeamConfig>& teams) {
+  validate_agreement(o, teams);
   validate_schedule(o);
   validate_loss(o);
   if (o.keep_best && !o.out) {
@@ -202,9 +205,8 @@ void validate(const TrainOptions& o) {
   expect_at_least<double>("warmup", o.warmup, 0);
   expect_at_least<double>("weight-decay", o.weight_decay, 0);
   expect_at_least<double>("momentum", o.momentum, 0);
-  if (o.momentum.value_or(0) >= 1) fail_usage("`momentum` {}: it must be below 1", *o.momentum);
-  if (o.nesterov.value_or(false) && o.momentum == 0.0)
-    fail_usage("`nesterov` needs a `momentum` above 0");
+  if (*o.momentum >= 1) fail_usage("`momentum` {}: it must be below 1", *o.momentum);
+  if (*o.nesterov && o.momentum == 0.0) fail_usage("`nesterov` needs a `momentum` above 0");
   expect_positive("target-accuracy", o.target_accuracy);
   if (o.target_accuracy.value_or(0) > 1) {
     fail_usage("`target-accuracy` {}: it is a fraction, so at most 1 (0.98 for 98 %)",
@@ -214,18 +216,6 @@ void validate(const TrainOptions& o) {
   // A run's record must be read back when it is resumed.
   TrainOptions again;
   apply_config(again, to_config(o), "the run's config.toml");
-}
-
-void check_resumable(const TrainOptions& before, const TrainOptions& now) {
-  for (const OptionEntry& entry : option_table()) {
-    const std::string was = option_text(before, entry), is = option_text(now, entry);
-    if (!entry.may_change && was != is) {
-      fail_usage(
-          "`{}` {}: the run to resume has {}, and going on with another would be another "
-          "run",
-          entry.name, is, was);
-    }
-  }
 }
 
 }  // namespace crossbow

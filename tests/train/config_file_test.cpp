@@ -4,6 +4,7 @@
 #include "support/odd_files.h"
 #include "train/config.h"
 #include "train/recipe.h"
+#include "train/run_config.h"
 
 namespace crossbow {
 namespace {
@@ -39,9 +40,9 @@ TEST(ConfigFile, WhatCouldNotBeReadBackIsRefusedFirst) {
   options.lr_gamma = 0.9;
   options.lr_milestones.emplace();
   for (int i = 1; i <= 900; ++i) options.lr_milestones->push_back(i + 0.5);
-  validate(options);
+  resolve(options, Recipe{});
   for (int i = 901; i <= 1099; ++i) options.lr_milestones->push_back(i + 0.5);
-  EXPECT_ERROR(validate(options), "the line has more than 1000 dots");
+  EXPECT_ERROR(resolve(options, Recipe{}), "the line has more than 1000 dots");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "models/model.h"
 #include "support/error_text.h"
 #include "train/recipe.h"
+#include "train/run_config.h"
 
 namespace crossbow {
 namespace {
@@ -26,7 +27,7 @@ std::string config_error(std::string_view toml) {
 std::string complaint(std::string_view toml) {
   return error_of([&] {
     const TrainOptions options = from(toml);
-    validate(with_recipe(options, find_model(options.model).recipe));
+    resolve(options, find_model(options.model).recipe);
   });
 }
 
@@ -122,7 +123,7 @@ TEST(Config, AnotherScheduleDropsTheRecipesMilestones) {
 
 TEST(Config, EveryRecipeIsValid) {
   for (const Model* model : all_models()) {
-    EXPECT_NO_THROW(validate(with_recipe({}, model->recipe))) << model->name;
+    EXPECT_NO_THROW(resolve({}, model->recipe)) << model->name;
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include "core/machine.h"
 #include "core/text.h"
-#include "train/recipe.h"
 #include "train/team.h"
 #include "train/tiny_run.h"
 
@@ -48,16 +47,16 @@ TEST_P(MemoryOf, IsWhatATeamTakes) {
   options.deterministic = true;
   options.batch = 32;
   GetParam().set(options);
-  options = with_recipe(options, Recipe{});
-  const auto dataset = data::open_dataset(*options.data);
+  const RunConfig config = resolve(options, Recipe{});
+  const auto dataset = config.open_data({});
   const ModelSpec spec{dataset->info.image, dataset->info.classes, options.batch, {}};
   const Graph forward =
       GetParam().deep ? build_model("resnet-20", spec) : classifier("own", net, spec);
   Tuner tuner;
   const auto predicted_and_measured = [&] {
     const double before = allocated_mb();
-    data::Pipeline batches(*dataset, dataset->train, training_pipeline(options, {}));
-    const Team team(forward, options, arrangement, *dataset, batches, tuner);
+    data::Pipeline batches(*dataset, dataset->train, config.training_batches(config.device.count));
+    const Team team(forward, config, config.team(arrangement), *dataset, batches, tuner);
     return std::pair(team.memory.total_mb(), allocated_mb() - before);
   };
   predicted_and_measured();  // oneDNN keeps the kernels' code
@@ -101,23 +100,23 @@ TEST(Memory, MoreLearnersThanFitBesideACopyOfTheirStateAreNotAfforded) {
   TrainOptions options;
   options.data = data.spec();
   options.deterministic = true;
-  options = with_recipe(options, Recipe{});
-  const auto dataset = data::open_dataset(*options.data);
+  const RunConfig config = resolve(options, Recipe{});
+  const auto dataset = config.open_data({});
   const ModelSpec spec{dataset->info.image, dataset->info.classes, options.batch, {}};
   const Graph forward = classifier("own", net, spec);
   Tuner tuner;
-  data::Pipeline batches(*dataset, dataset->train, training_pipeline(options, {}));
-  Team team(forward, options, {1, 1}, *dataset, batches, tuner);
+  data::Pipeline batches(*dataset, dataset->train, config.training_batches(config.device.count));
+  Team team(forward, config, config.team({1, 1}), *dataset, batches, tuner);
   const auto needed = [&](int learners) {
-    data::Pipeline more(*dataset, dataset->train, training_pipeline(options, {}));
-    const Team other(forward, options, {learners, 1}, *dataset, more, tuner);
+    data::Pipeline more(*dataset, dataset->train, config.training_batches(config.device.count));
+    const Team other(forward, config, config.team({learners, 1}), *dataset, more, tuner);
     return other.memory.total_mb() + 2 * other.memory.evaluated + other.memory.saved;
   };
   const double free = free_memory_mb() + team.memory.total_mb();
   const double per_learner = (needed(9) - needed(3)) / 6;
   constexpr int kMost = 2000;
   const double fitting = std::min<double>(kMost, free / per_learner);
-  EXPECT_NEAR(team.affordable(options, *dataset, kMost), fitting, 0.1 * fitting);
+  EXPECT_NEAR(team.affordable(config, *dataset, kMost), fitting, 0.1 * fitting);
 }
 
 }  // namespace

@@ -74,25 +74,20 @@ TEST(LossWatch, FirstWeightsMayBeWorseThanAGuess) {
   EXPECT_TRUE(watch.epoch_done(epoch(21), 20));  // but not for ever
 }
 
-TrainOptions with_schedule(double first, double second, double warmup) {
-  TrainOptions o;
-  o.epochs = 2;
-  o.lr = 0.1;
-  o.lr_schedule = "multistep";
-  o.lr_milestones = {{first, second}};
-  o.warmup = warmup;
-  return o;
+/// Of two epochs.
+std::vector<std::string> notes_on(double first, double second, double warmup) {
+  return schedule_notes({EpochSchedule::Kind::multistep, 0.1, 0.1, {first, second}, warmup}, 2);
 }
 
 TEST(ScheduleNotes, TellWhatLiesBeyondTheRun) {
-  EXPECT_TRUE(schedule_notes(with_schedule(1, 1.5, 0.5)).empty());
-  const auto never = schedule_notes(with_schedule(82, 123, 0));
+  EXPECT_TRUE(notes_on(1, 1.5, 0.5).empty());
+  const auto never = notes_on(82, 123, 0);
   ASSERT_EQ(never.size(), 1u);
   EXPECT_EQ(never[0].find("the rate never drops: the run has 2 epochs"), 0u) << never[0];
-  const auto late = schedule_notes(with_schedule(1, 123, 0));
+  const auto late = notes_on(1, 123, 0);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_NE(late[0].find("does not drop the rate at 123"), late[0].npos) << late[0];
-  const auto warm = schedule_notes(with_schedule(1, 1.5, 2));
+  const auto warm = notes_on(1, 1.5, 2);
   ASSERT_EQ(warm.size(), 1u);
   EXPECT_EQ(warm[0].find("the rate never reaches 0.1"), 0u) << warm[0];
 }
@@ -105,13 +100,11 @@ class Labels final : public data::Split {
 };
 
 std::optional<std::string> note_on(std::vector<int32_t> labels, std::vector<std::string> names) {
-  TrainOptions o;
-  o.data = "imagefolder:pets";
   data::Dataset dataset;
   dataset.info.classes = static_cast<int64_t>(names.size());
   dataset.info.class_names = std::move(names);
   dataset.train = std::make_shared<Labels>(std::move(labels));
-  return class_note(o, dataset);
+  return class_note("imagefolder:pets", dataset);
 }
 
 TEST(ClassNote, NamesClassesWithoutImages) {

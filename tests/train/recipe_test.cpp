@@ -6,6 +6,7 @@
 #include "support/text.h"
 #include "sync/sync.h"
 #include "train/config.h"
+#include "train/run_config.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -21,7 +22,7 @@ TrainOptions resolved(std::string_view toml) {
 }
 
 std::string complaint(std::string_view toml) {
-  return error_of([&] { validate(resolved(toml)); });
+  return error_of([&] { resolve(resolved(toml), Recipe{}); });
 }
 
 /// The name of every algorithm, as a parameter of tests.
@@ -41,9 +42,9 @@ TEST_P(SyncByName, IsEnoughForEveryModel) {
       o.sync = GetParam();
       o.learners = learners;
       const TrainOptions run = with_recipe(o, model->recipe);
-      EXPECT_NO_THROW(validate(run)) << model->name << ", " << learners;
+      EXPECT_NO_THROW(resolve(run, model->recipe)) << model->name << ", " << learners;
       EXPECT_EQ(to_config(with_recipe(run, model->recipe)), to_config(run)) << model->name;
-      EXPECT_NO_THROW(validate(resolved(to_config(run)))) << model->name;
+      EXPECT_NO_THROW(resolve(resolved(to_config(run)), model->recipe)) << model->name;
     }
   }
 }

@@ -59,7 +59,7 @@ TEST(Schedule, CountsEpochsInSamples) {
   options.lr_gamma = 0.5;
   options.warmup = 0.1;
   options.epochs = 4;
-  const Schedule s = Schedule::of(options, 70);
+  const Schedule s = Schedule::of(EpochSchedule::of(options), *options.epochs, 70);
   EXPECT_EQ(s.milestones, (std::vector<int64_t>{140, 175}));
   EXPECT_EQ(s.warmup, 7);
   EXPECT_EQ(s.total, 280);

@@ -10,7 +10,6 @@
 
 #include "core/machine.h"
 #include "support/text.h"
-#include "train/recipe.h"
 #include "train/tiny_run.h"
 #include "train/trainer.h"
 
@@ -51,12 +50,12 @@ class ScriptedSearch : public ::testing::Test {
     o.retune = true;  // whatever another run found
     o.out = folder(run);
     o.epochs = epochs;
-    return with_recipe(o, Recipe{});
+    return o;
   }
   void run(const TrainOptions& o, const std::map<int64_t, double>& rates, Observer& observer) {
     Script script(rates);
     train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, tiny_net, spec); }, o,
-                script, observer);
+                Recipe{}, script, observer);
   }
   void go_on(const std::string& run_name, int64_t epochs, const std::map<int64_t, double>& rates) {
     TrainOptions o = options(run_name, epochs);

@@ -1,0 +1,115 @@
+#include "train/run_config.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "kernels/precision.h"
+#include "train/recipe.h"
+#include "train/validate.h"
+
+namespace crossbow {
+namespace {
+
+Loss loss_of(const TrainOptions& o) {
+  if (o.loss == "sigmoid") return BCEWithLogitsLoss{};
+  if (o.loss == "mse") return MSELoss{};
+  return CrossEntropyLoss{.label_smoothing = static_cast<float>(o.label_smoothing.value_or(0))};
+}
+
+}  // namespace
+
+RunConfig resolve(TrainOptions options, const Recipe& recipe) {
+  RunConfig c;
+  c.options = with_recipe(std::move(options), recipe);
+  const TrainOptions& o = c.options;
+  validate_work(o);
+  c.teams = teams_of(o);
+  validate_learning(o, c.teams);
+
+  c.model = o.model;
+  c.data = *o.data;
+  c.loss = loss_of(o);
+  c.device = device_list(o.device);
+  c.precision = used_precision(o);
+  c.batch = o.batch;
+  c.splits = o.splits;
+  c.augment = {static_cast<int>(*o.pad), *o.mirror};
+  c.sgd = {*o.momentum, *o.weight_decay, *o.nesterov, o.clip_norm.value_or(0)};
+  c.schedule = EpochSchedule::of(o);
+  c.seed = o.seed;
+  c.first_weights = o.first_weights;
+  c.epochs = *o.epochs;
+  c.eval_every = o.eval_every;
+  c.log_every = o.log_every;
+  c.target_accuracy = o.target_accuracy.value_or(c.target_accuracy);
+  c.patience = o.patience.value_or(c.patience);
+  c.deterministic = o.deterministic;
+  c.retune = o.retune;
+  c.keep_best = o.keep_best;
+  return c;
+}
+
+TeamConfig RunConfig::team(const Arrangement& arrangement) const {
+  for (const TeamConfig& team : teams) {
+    if (team.arrangement == arrangement) return team;
+  }
+  return team_of(options, arrangement);
+}
+
+RunConfig RunConfig::with_at_most(int64_t most) const {
+  RunConfig c = *this;
+  while (c.teams.size() > 1 && c.teams.back().arrangement.learners > most) c.teams.pop_back();
+  if (deterministic && !teams.empty()) c.teams = {team(arrangements_of(options, most).front())};
+  return c;
+}
+
+std::shared_ptr<const data::Dataset> RunConfig::open_data(
+    std::function<void(std::string_view, int64_t, int64_t)> progress) const {
+  if (options.dataset) return options.dataset;
+  data::OpenOptions open;
+  open.image_size = {options.image_size, options.image_size};
+  open.progress = std::move(progress);
+  return data::open_dataset(data, open);
+}
+
+data::PipelineOptions RunConfig::training_batches(int learners) const {
+  data::PipelineOptions p;
+  p.batch = batch;
+  p.shuffle = true;
+  p.augment = augment;
+  p.seed = seed;
+  // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
+  // its buffer. With a longer period the buffers are the limit.
+  p.least_depth = 4 * learners;
+  return p;
+}
+
+CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChooser* chooser) const {
+  CompileOptions compile;
+  compile.device = device.kind;
+  compile.precision = precision;
+  compile.threads = team.arrangement.threads;
+  compile.update = sgd.clip_norm == 0 && splits == 1 && !team.averages_gradients();
+  compile.chooser = deterministic ? nullptr : chooser;
+  return compile;
+}
+
+EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape& shape) const {
+  return {team.arrangement.learners, team.threads, shape, sgd, seed};
+}
+
+int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {
+  constexpr int64_t kImages = 2048;
+  if (options.bn_images.value_or(0) > 0 && !states) {
+    fail_usage("`bn-images` {}: the net has no batch norm; leave it out", *options.bn_images);
+  }
+  const bool lags = team.sync && team.sync->traits().lags;
+  return options.bn_images.value_or(lags && states ? kImages : 0);
+}
+
+DType used_precision(const TrainOptions& o) {
+  return computed_precision(device_list(o.device).kind,
+                            o.precision == "bf16" ? DType::bf16 : DType::f32);
+}
+
+}  // namespace crossbow

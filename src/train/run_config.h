@@ -1,0 +1,77 @@
+// What a run is, with nothing left open but which of some teams trains it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "data/dataset.h"
+#include "data/pipeline.h"
+#include "learner/engine.h"
+#include "models/loss.h"
+#include "models/model.h"
+#include "plan/program.h"
+#include "train/options.h"
+#include "train/schedule.h"
+#include "train/team_config.h"
+
+namespace crossbow {
+
+/// A plain value, made by resolve().
+struct RunConfig {
+  /// Resolved, to be recorded and printed. Whoever acts on a setting takes it from the rest.
+  TrainOptions options;
+
+  std::string model, data;
+  Loss loss;
+  DeviceList device;
+  DType precision = DType::f32;  // that the device computes in
+  /// What the team may be, to be tried in that order; at least one unless the run is resumed.
+  std::vector<TeamConfig> teams;
+
+  int64_t batch = 1, splits = 1;
+  data::Augment augment;
+  Sgd sgd;
+  EpochSchedule schedule;
+  uint64_t seed = 0;
+  std::map<std::string, std::span<const float>> first_weights;
+
+  int64_t epochs = 1, eval_every = 1, log_every = 1;
+  double target_accuracy = std::numeric_limits<double>::infinity();
+  int64_t patience = std::numeric_limits<int64_t>::max();  // evaluations
+  bool deterministic = false, retune = false, keep_best = false;
+
+  /// One of `teams`, or another that the run had elsewhere. Throws as make_sync does.
+  TeamConfig team(const Arrangement& arrangement) const;
+  /// Without teams of more than `most` learners on a device, except one that was asked for.
+  RunConfig with_at_most(int64_t most) const;
+
+  std::shared_ptr<const data::Dataset> open_data(
+      std::function<void(std::string_view what, int64_t done, int64_t total)> progress) const;
+  /// Training images in another order each epoch, with as many batches ahead as that many learners
+  /// in all need.
+  data::PipelineOptions training_batches(int learners) const;
+  CompileOptions compile_options(const TeamConfig& team, AlgorithmChooser* chooser) const;
+  EngineOptions engine_options(const TeamConfig& team, const BatchShape& shape) const;
+  /// Training images on which to measure the batch-norm statistics of the evaluated model; 0 for
+  /// those of the learners. `states` says whether the net has any. Throws UsageError if they are
+  /// asked for and it has none.
+  int64_t bn_images(const TeamConfig& team, bool states) const;
+};
+
+/// From what a user says to what a run is: fills in what the algorithm needs and the recipe knows.
+/// Throws UsageError for a value out of range, an impossible combination, or what this version
+/// cannot do yet. Resolved options come to the same again.
+RunConfig resolve(TrainOptions options, const Recipe& recipe);
+
+/// What the device of these options computes in: the precision asked for, or f32 where it lacks
+/// that.
+DType used_precision(const TrainOptions& options);
+
+}  // namespace crossbow

@@ -1,0 +1,80 @@
+#include "train/team_config.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/error.h"
+#include "core/machine.h"
+#include "device/device.h"
+
+namespace crossbow {
+namespace {
+
+/// For that many learners in all.
+std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int learners) {
+  if (o.sync == "none") return nullptr;
+  SyncOptions options;
+  options.learners = learners;
+  options.period = o.sync_period;
+  options.alpha = o.alpha;
+  options.central_momentum = o.central_momentum;
+  options.averaging_eta = o.averaging_eta;
+  options.momentum = o.momentum.value_or(0);
+  options.weight_decay = o.weight_decay.value_or(0);
+  options.nesterov = o.nesterov.value_or(false);
+  auto sync = make_sync(o.sync, options);
+  if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;
+  return sync;
+}
+
+}  // namespace
+
+DeviceList device_list(std::string_view text) {
+  const std::string kind(text.substr(0, text.find(':')));
+  if (kind == text || !is_device(kind)) return {std::string(text), 1};
+  std::string counted = kind + ":0";
+  for (int count = 1; counted.size() <= text.size(); ++count) {
+    if (counted == text) return {kind, count};
+    counted += fmt::format(",{}:{}", kind, count);
+  }
+  fail_usage("`device` {}: count the devices: {}:0,{}:1 for two", text, kind, kind);
+}
+
+std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
+  const int cores = std::max(1, physical_cores() / device_list(o.device).count);
+  std::optional<int> threads, learners;
+  if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
+  if (o.learners) learners = static_cast<int>(*o.learners);
+  if (o.sync == "none") learners = 1;
+  if (!learners && o.deterministic) {
+    learners = std::clamp<int64_t>(cores / threads.value_or(1), 1, std::max<int64_t>(1, most));
+  }
+  if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
+  return arrangements(cores, threads);
+}
+
+TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) {
+  TeamConfig team;
+  team.arrangement = arrangement;
+  team.threads =
+      plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
+  team.sync = algorithm_of(options, team.learners());
+  return team;
+}
+
+std::vector<TeamConfig> teams_of(const TrainOptions& o) {
+  // Options that leave no choice but one learner, who needs none of them, are a mistake.
+  if (!o.learners) algorithm_of(o, 2 * device_list(o.device).count);
+  std::vector<TeamConfig> teams;
+  for (const Arrangement& arrangement : arrangements_of(o)) {
+    try {
+      teams.push_back(team_of(o, arrangement));
+    } catch (const UsageError&) {
+      if (teams.empty() && !o.resume) throw;
+      break;
+    }
+  }
+  return teams;
+}
+
+}  // namespace crossbow

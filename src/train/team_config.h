@@ -1,0 +1,49 @@
+// What a run's team may be: so many learners on each device, and what follows from their number.
+#pragma once
+
+#include <climits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "learner/arrangement.h"
+#include "learner/thread_plan.h"
+#include "sync/sync.h"
+#include "train/options.h"
+
+namespace crossbow {
+
+/// "cpu:0,cpu:1" is two devices of one kind.
+struct DeviceList {
+  std::string kind;  // as CompileOptions::device
+  int count = 1;
+};
+/// Throws UsageError if it says anything else.
+DeviceList device_list(std::string_view text);
+
+/// A plain value. A setting that depends on the number of learners belongs here.
+struct TeamConfig {
+  Arrangement arrangement;
+  ThreadPlan threads;
+  /// Null for a learner on its own, or where one learner makes it plain SGD.
+  std::shared_ptr<const SyncAlgorithm> sync;
+
+  int learners() const { return threads.devices * arrangement.learners; }  // of all devices
+  bool averages_gradients() const { return sync && sync->traits().averages_gradients; }
+};
+
+/// Of learners and their threads, what the options leave, to be tried in that order; just one where
+/// they leave nothing open, at least one. `most`: what fixed arithmetic, rather than the user or
+/// the clock, may choose for a device.
+std::vector<Arrangement> arrangements_of(const TrainOptions& options, int64_t most = INT_MAX);
+
+/// Throws as make_sync does.
+TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement);
+
+/// Of those arrangements, as many as the algorithm takes. Throws as make_sync does if it takes none
+/// or the options fit no team of several learners. None at all may be left of a run that is
+/// resumed, which goes on as the team that it was.
+std::vector<TeamConfig> teams_of(const TrainOptions& options);
+
+}  // namespace crossbow
