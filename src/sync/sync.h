@@ -83,7 +83,8 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
 struct SolverNeeds {
   enum class Momentum { any, none, nesterov };
   Momentum momentum = Momentum::any;
-  bool rate_drops = false;  // it changes at the schedule's first drop
+  bool rate_drops = false;                   // it changes at the schedule's first drop
+  std::string_view rate_scaling = "linear";  // of k learners' rate: none, linear, sqrt
 };
 
 /// Which of the options an algorithm has a use for; make_sync refuses the others.

@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/record_json.h"
+#include "train/team_config.h"
 
 namespace crossbow {
 namespace {
@@ -22,7 +23,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::string_view kMagic = "CROSSBOW";
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5, kOldest = 4;
 constexpr int64_t kPrologue = 16;  // magic, version, header length
 constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
                                                     "momentum",  "learner_state", "central"};
@@ -133,12 +134,21 @@ void expect_within_epoch(const Checkpoint& c) {
   if (c.position.batch > batches) fail("batch {} of {}", c.position.batch, batches);
 }
 
+/// In version 4 `sma` was what is sma-paper now, and the rate was that of the learners as they
+/// were.
+void bring_up_to_date(TrainOptions& options) {
+  if (options.sync == "sma") options.sync = "sma-paper";
+  if (!is_alone(options)) options.lr_scaling = "none";
+}
+
 /// The tensors' values lie in `file` from `at` to `end`.
 Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, int64_t end) {
+  const bool is_old = read_u32(file, 8) == kOldest;
   constexpr size_t kLargestImage = size_t{1} << 32;
   constexpr int64_t kMost = int64_t{1} << 53;
   Checkpoint c;
   apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
+  if (is_old) bring_up_to_date(c.options);
   c.image = shape_from(header.at("image"), kLargestImage);
   if (c.image.rank() != 3) fail("an image has {} dimensions", c.image.rank());
   c.classes = integer_from(header, "classes", 1, std::numeric_limits<int32_t>::max());
@@ -168,8 +178,9 @@ void expect_ours(const FileBytes& file, int64_t end) {
     fail("it is not a checkpoint of crossbow");
   }
   const uint32_t version = read_u32(file, 8);
-  if (version != kVersion)
-    fail("it has format version {}, this program reads {}", version, kVersion);
+  if (version < kOldest || version > kVersion) {
+    fail("it has format version {}, this program reads {} to {}", version, kOldest, kVersion);
+  }
 }
 
 /// Of a file that ends, but for its checksum, at `end`.

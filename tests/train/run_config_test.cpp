@@ -84,6 +84,7 @@ TEST(RunConfig, ATeamsAlgorithmIsMadeOnce) {
 
 TEST(RunConfig, AResumedRunMayHaveATeamThatThisMachineWouldNot) {
   TrainOptions options;
+  options.sync = "sma-paper";
   options.resume = "elsewhere";
   const RunConfig c = resolve(options, Recipe{});
   const Arrangement had{3, 4 * physical_cores()};
@@ -99,6 +100,7 @@ TEST(RunConfig, AResumedRunMayHaveATeamThatThisMachineWouldNot) {
 TEST(RunConfig, AResumedRunNeedNotTakeTheTeamThatANewOneWould) {
   TrainOptions options;
   options.learners = 256;
+  options.sync = "sma-paper";
   options.alpha = 0.5;
   expect_says(error_of([&] { resolve(options, Recipe{}); }), "`alpha` 0.5: with 256 learners");
   options.resume = "elsewhere";
@@ -130,6 +132,8 @@ TEST(RunConfig, BatchNormIsMeasuredWhereTheModelLags) {
     const RunConfig c = resolve(options, Recipe{});
     return c.bn_images(c.teams.front(), states);
   };
+  EXPECT_EQ(images(true), 2048);
+  options.sync = "local-sgd";
   EXPECT_EQ(images(true), 0);
   options.sync = "polyak-ruppert";
   EXPECT_EQ(images(true), 2048);
