@@ -9,7 +9,7 @@ namespace {
 
 LearnerPlan plan_of(const EngineOptions& options, const SyncAlgorithm* sync,
                     const Central* central) {
-  LearnerPlan plan{options.batch, options.sgd};
+  LearnerPlan plan{options.batch, options.optimizer, options.clip_norm};
   if (!sync) return plan;
   if (sync->traits().averages_gradients) plan.shared_weights = central->z(0);
   if (sync->traits().overlaps) {
@@ -37,7 +37,7 @@ Engine::Engine(CompiledModel& model, std::unique_ptr<const SyncAlgorithm> sync,
       scheduler_(options.threads.devices, options.learners, options.threads.workers),
       landed_(std::make_unique<std::atomic<int64_t>[]>(
           static_cast<size_t>(options.threads.devices * options.learners))),
-      snapshot_(*layout_, device(), /*trained=*/false),
+      snapshot_(*layout_, device()),
       workers_(options.threads) {
   if (sync_ && devices_.size() > 1) {
     comm_ = std::make_unique<LocalGroup>(devices_, layout_->parameter_elements, layout_->dtype,
@@ -63,7 +63,7 @@ void Engine::make_device(CompiledModel& model, int index) {
   Device& device = *devices_[static_cast<size_t>(index)];
   if (sync_) {
     centrals_.push_back(std::make_unique<Central>(
-        sync_, lockstep_, *layout_, options_.sgd.clip_norm,
+        sync_, lockstep_, *layout_, options_.optimizer, options_.clip_norm,
         Central::Place{device, index, comm_ ? &comm_->rank(index) : nullptr}));
   }
   const LearnerPlan plan = plan_of(options_, sync_.get(), central_of(index));
@@ -94,7 +94,7 @@ void Engine::start_from(const Replica& model) {
     Device& device = *devices_[static_cast<size_t>(device_of(j))];
     for (int side : {0, 1}) give(device, learner(j).weights(side), model.parameters);
     give(device, learner(j).states(), model.states);
-    if (learner(j).momentum()) device.zero_now(learner(j).momentum(), model.parameters.size());
+    for (const Buffer& slot : learner(j).slots()) device.zero_now(slot.data(), slot.size());
   }
   for (size_t d = 0; d < centrals_.size(); ++d) {
     for (int side : {0, 1}) give(*devices_[d], centrals_[d]->z(side), model.parameters);
@@ -108,24 +108,35 @@ void Engine::resume(int64_t exchanges, int64_t since_exchange) {
     for (size_t i = 0; i < to.size(); ++i) {
       devices_[d]->copy_now(to[i], from[i], snapshot_.parameters.size());
     }
+    const auto slots = centrals_[0]->slots(), own = centrals_[d]->slots();
+    for (size_t i = 0; i < own.size(); ++i) {
+      devices_[d]->copy_now(own[i].data(), slots[i].data(), own[i].size());
+    }
   }
 }
 
 std::vector<EngineBuffer> Engine::buffers() const {
   using Kind = EngineBuffer::Kind;
   std::vector<EngineBuffer> all;
-  const auto add = [&](Kind kind, size_t index, std::byte* data, Device* device) {
-    if (data) all.push_back({kind, static_cast<int64_t>(index), data, device});
+  const auto add = [&](Kind kind, size_t index, std::byte* data, Device* device,
+                       const std::string& slot = {}) {
+    if (data) all.push_back({kind, static_cast<int64_t>(index), data, device, slot});
+  };
+  const auto add_slots = [&](size_t index, std::span<const Buffer> slots, Device* device) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      add(Kind::slot, index, slots[i].data(), device, options_.optimizer.slots[i]);
+    }
   };
   for (size_t j = 0; j < learners_.size(); ++j) {
     const Learner& learner = *learners_[j];
     Device* const device = devices_[static_cast<size_t>(device_of(static_cast<int>(j)))];
     const bool own = sync_ && !sync_->traits().averages_gradients;
     if (own) add(Kind::weights, j, learner.weights(side()), device);
-    add(Kind::momentum, j, learner.momentum(), device);
+    add_slots(j, learner.slots(), device);
     if (learners_.size() > 1) add(Kind::states, j, learner.states(), device);
   }
   if (sync_) {
+    add_slots(0, central()->slots(), devices_[0]);
     const std::vector<std::byte*> state = central()->state();
     for (size_t i = 0; i < state.size(); ++i) add(Kind::central, i, state[i], devices_[0]);
   }
@@ -355,22 +366,23 @@ void Engine::time_step(const Step& step, double lr, std::span<double> seconds) {
 }
 
 UpdateTraffic Engine::update_traffic() const {
-  const UpdateTraffic sgd = options_.sgd.momentum > 0 ? UpdateTraffic{} : UpdateTraffic{3, 2};
-  if (!sync_) return sgd;
+  const auto slots = static_cast<double>(options_.optimizer.slots.size());
+  const UpdateTraffic own{3 + 2 * slots, 2 + slots};
+  if (!sync_) return own;
   const auto k = static_cast<double>(learners());
   const double share = 1.0 / static_cast<double>(sync_->period(false));
   if (lockstep_.overlaps()) {
     // The step reads z too and writes other weights than it reads; the exchange reads all weights,
     // z and the z before, and writes z.
-    return {sgd.accesses + share * (1 + (k + 3) / k), sgd.arrays + 1 + 2 / k};
+    return {own.accesses + share * (1 + (k + 3) / k), own.arrays + 1 + 2 / k};
   }
   if (sync_->traits().averages_gradients) {
     // The step leaves its gradient, which the exchange reads besides what one learner's update
     // reads and writes.
-    return {1 + (k + sgd.accesses - 1) / k, 1 + (sgd.arrays - 1) / k};
+    return {1 + (k + own.accesses - 1) / k, 1 + (own.arrays - 1) / k};
   }
   // The exchange reads all weights and writes them and z.
-  return {sgd.accesses + share * (2 * k + 1) / k, sgd.arrays + 1 / k};
+  return {own.accesses + share * (2 * k + 1) / k, own.arrays + 1 / k};
 }
 
 }  // namespace crossbow

@@ -22,8 +22,9 @@ struct EngineOptions {
   int learners = 1;    // of each device
   ThreadPlan threads;  // as many a worker as CompileOptions::threads
   BatchShape batch;
-  Sgd sgd;
-  uint64_t seed = 0;  // of what layers draw
+  Optimizer optimizer = make_sgd();
+  double clip_norm = 0;  // 0: no limit
+  uint64_t seed = 0;     // of what layers draw
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes. With k learners
@@ -44,11 +45,12 @@ struct Segment {
 
 /// A flat buffer of a running engine.
 struct EngineBuffer {
-  enum class Kind { weights, momentum, states, central };
+  enum class Kind { weights, slot, states, central };
   Kind kind;
-  int64_t index;  // of the learner; of the central model's buffer
+  int64_t index;  // of the learner, 0 where all share it; of the central model's buffer
   std::byte* data;
-  Device* device;  // whose memory it is
+  Device* device;    // whose memory it is
+  std::string slot;  // which of the optimizer's
 };
 
 /// Owns the learners, the central model, the workers and their workspaces. One thread calls.
@@ -64,7 +66,7 @@ class Engine {
          const EngineOptions& options);
 
   /// Gives every learner and the central model these weights and states, which lie in the host's
-  /// memory, and zero momentum.
+  /// memory, and zero slots.
   void start_from(const Replica& model);
 
   /// Trains until the segment is done or `stop` said so, calling `progress` a few times a second
@@ -105,6 +107,7 @@ class Engine {
   /// What a step, with its share of an exchange, must move in memory for its update.
   UpdateTraffic update_traffic() const;
   const BatchShape& batch() const { return options_.batch; }
+  const Optimizer& optimizer() const { return options_.optimizer; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
   /// Of the workers that can read the snapshot.

@@ -9,7 +9,6 @@
 #include "core/threads.h"
 #include "data/memory.h"
 #include "data/pipeline.h"
-#include "learner/optimizer.h"
 #include "plan/compiled_model.h"
 #include "plan/named_tensors.h"
 #include "plan/tuner.h"
@@ -93,7 +92,8 @@ class Session::State {
         arrangement_(candidates(options_).front()),
         lr_(*options_.lr),
         model_(compile(graph)),
-        replica_(*model_.parameters(), find_device(options_.device), /*trained=*/true) {
+        optimizer_(optimizer_of(options_)),
+        replica_(*model_.parameters(), find_device(options_.device), optimizer_.slots.size()) {
     Replica first(layout(), /*with_gradients=*/false);
     initialise(layout(), first, options_.seed);
     take(first);
@@ -140,6 +140,7 @@ class Session::State {
   int64_t steps_ = 0;
   Tuner tuner_;
   CompiledModel model_;
+  const Optimizer optimizer_;
   Replica replica_;
   std::optional<Workspace> workspace_;  // of all programs, which run one at a time
   Programs training_, evaluation_;
@@ -225,7 +226,7 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   step.seed = options_.seed;
   step.epoch = static_cast<uint32_t>(epoch_);
   step.first_sample = static_cast<uint64_t>(first_sample);
-  step.sgd = sgd_step({*options_.momentum, *options_.weight_decay, *options_.nesterov}, lr_);
+  step.update = optimizer_.at(lr_);
   program.run(step);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
@@ -320,11 +321,11 @@ void Session::State::load(const Checkpoint& checkpoint) {
 }
 
 void Session::State::take(const Replica& host) {
-  for (const auto& [from, to] :
-       {std::pair(&host.parameters, &replica_.parameters),
-        std::pair(&host.states, &replica_.states), std::pair(&host.momentum, &replica_.momentum)}) {
+  for (const auto& [from, to] : {std::pair(&host.parameters, &replica_.parameters),
+                                 std::pair(&host.states, &replica_.states)}) {
     if (to->size() > 0) replica_.device->copy_now(to->data(), from->data(), to->size());
   }
+  for (const Buffer& slot : replica_.slots) replica_.device->zero_now(slot.data(), slot.size());
 }
 
 Session::Session(const ModelFunction& net, const SessionOptions& options) {

@@ -101,6 +101,10 @@ std::optional<std::string> precision_note(const TrainOptions& options) {
          "computed in f32";
 }
 
+Optimizer optimizer_of(const TrainOptions& o) {
+  return make_sgd({o.momentum.value_or(0), o.weight_decay.value_or(0), o.nesterov.value_or(false)});
+}
+
 CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
                                AlgorithmChooser* chooser) {
   const auto sync = sync_of(options, arrangement);
@@ -108,8 +112,9 @@ CompileOptions compile_options(const TrainOptions& options, const Arrangement& a
   compile.device = device_list(options.device).kind;
   compile.precision = precision_of(options);
   compile.threads = arrangement.threads;
-  compile.update =
-      !options.clip_norm && options.splits == 1 && !(sync && sync->traits().averages_gradients);
+  const bool whole_gradient_first =
+      options.clip_norm || options.splits > 1 || (sync && sync->traits().averages_gradients);
+  if (!whole_gradient_first) compile.update = optimizer_of(options);
   compile.chooser = options.deterministic ? nullptr : chooser;
   return compile;
 }
@@ -120,8 +125,8 @@ EngineOptions engine_options(const TrainOptions& options, const Arrangement& arr
   e.learners = arrangement.learners;
   e.threads = thread_plan(options, arrangement);
   e.batch = batch;
-  e.sgd = {*options.momentum, *options.weight_decay, *options.nesterov,
-           options.clip_norm.value_or(0)};
+  e.optimizer = optimizer_of(options);
+  e.clip_norm = options.clip_norm.value_or(0);
   e.seed = options.seed;
   return e;
 }
@@ -144,7 +149,6 @@ std::unique_ptr<const SyncAlgorithm> sync_of(const TrainOptions& o, int learners
   options.central_momentum = o.central_momentum;
   options.averaging_eta = o.averaging_eta;
   options.momentum = o.momentum.value_or(0);
-  options.weight_decay = o.weight_decay.value_or(0);
   options.nesterov = o.nesterov.value_or(false);
   auto sync = make_sync(o.sync, options);
   if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;

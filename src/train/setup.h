@@ -39,6 +39,9 @@ data::PipelineOptions training_pipeline(const TrainOptions& options,
 /// Workers for one of these, on the options' devices.
 ThreadPlan thread_plan(const TrainOptions& options, const Arrangement& arrangement);
 
+/// What the options' learners update their weights with.
+Optimizer optimizer_of(const TrainOptions& options);
+
 CompileOptions compile_options(const TrainOptions& options, const Arrangement& arrangement,
                                AlgorithmChooser* chooser);
 

@@ -145,28 +145,12 @@ void Trainer::make(const LearnerChange& change) {
     const auto start = Clock::now();
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
-    share_momentum(change.arrangement, before);
     arrange(change.arrangement, &before);
     if (folder_) folder_->write_plan(tuner_.choices());
     position_.seconds += seconds_since(start);
     if (change.settled) tell_team();
   }
   position_.settled = change.settled;
-}
-
-/// With one learner, the momentum that ssgd's learners share becomes the learner's own; with
-/// several, the learner's own becomes the shared one.
-void Trainer::share_momentum(const Arrangement& next, Checkpoint& state) const {
-  using Role = Checkpoint::Role;
-  const auto shares = [&](const Arrangement& arrangement) {
-    const auto sync = sync_of(options_, arrangement);
-    return sync && sync->traits().averages_gradients;
-  };
-  const bool now = shares(position_.arrangement), then = shares(next);
-  for (auto& tensor : state.tensors) {
-    if (!now && then && tensor.role == Role::momentum) tensor.role = Role::central;
-    if (now && !then && tensor.role == Role::central) tensor.role = Role::momentum;
-  }
 }
 
 void Trainer::make_changes() {
