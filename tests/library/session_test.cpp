@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "small_net.h"
@@ -120,15 +119,12 @@ TEST(Session, GivesBackTheWeightsThatWereSet) {
   EXPECT_EQ(session.get("conv2.weight"), before);
 }
 
-void expect_the_steps_of_train(std::optional<double> clip_norm) {
+TEST(Session, ADatasetsStepsAreThoseOfTrain) {
   Folder folder;
   auto o = run_options();
-  o.clip_norm = clip_norm;
   o.out = folder.path().string();
   const auto result = crossbow::train(small_net::logits, o);
-  auto like_it = like_the_run();
-  like_it.clip_norm = clip_norm;
-  Session session(small_net::logits, like_it);
+  Session session(small_net::logits, like_the_run());
   double losses = 0;
   for (int step = 0; step < 12; ++step) {
     const double loss = static_cast<double>(session.step());
@@ -139,40 +135,9 @@ void expect_the_steps_of_train(std::optional<double> clip_norm) {
   EXPECT_NEAR(evaluation.loss, *result.final_test_loss, 1e-6);
   EXPECT_EQ(evaluation.accuracy, *result.final_test_accuracy);
 
-  Session loaded(small_net::logits, like_it);
+  Session loaded(small_net::logits, like_the_run());
   loaded.load(folder.path());
   EXPECT_EQ(values_of(loaded), values_of(session));
-}
-
-TEST(Session, ADatasetsStepsAreThoseOfTrain) {
-  expect_the_steps_of_train({});
-}
-
-TEST(Session, ClippedStepsAreThoseOfTrain) {
-  expect_the_steps_of_train(0.05);
-}
-
-TEST(Session, ClipsTheGradient) {
-  auto o = small_net::options("cpu");
-  o.lr = 1;
-  o.momentum = 0;
-  o.weight_decay = 0;
-  o.clip_norm = 0.01;
-  Session session(small_net::logits, o);
-  const auto moved = [&](const small_net::Batch& b) {
-    double squares = 0;
-    std::vector<std::vector<float>> before;
-    for (const char* name : small_net::parameters()) before.push_back(session.get(name));
-    session.step(b.images, b.labels);
-    for (size_t p = 0; p < before.size(); ++p) {
-      const auto after = session.get(small_net::parameters()[p]);
-      for (size_t i = 0; i < after.size(); ++i) {
-        squares += std::pow(static_cast<double>(after[i]) - static_cast<double>(before[p][i]), 2);
-      }
-    }
-    return std::sqrt(squares);
-  };
-  for (int64_t step = 0; step < 3; ++step) EXPECT_NEAR(moved(small_net::batch(step)), 0.01, 1e-5);
 }
 
 TEST(Session, EvaluatesAnyNumberOfImages) {
@@ -302,7 +267,6 @@ TEST(Session, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(made([](SessionOptions& o) { o.dataset = dataset(); }),
             "image and classes are those of the data set: leave them out");
   EXPECT_EQ(made([](SessionOptions& o) { o.momentum = 1; }), "`momentum` 1: it must be below 1");
-  EXPECT_EQ(made([](SessionOptions& o) { o.clip_norm = 0; }), "`clip-norm` 0: it must be above 0");
   EXPECT_EQ(made([](SessionOptions& o) { o.classes = 4; }),
             "the model 'own' ends in shape [8, 5], but a batch of 8 in 4 classes needs [8, 4]");
   SessionOptions both = like_the_run();
