@@ -12,9 +12,9 @@ struct EngineOptions;
 /// their replicas.
 struct LearnerMemory {
   int learners = 1, workers = 1, devices = 1;  // in all
-  double replica = 0;  // of a learner: weights (on both sides), momentum, gradient, running states
-  double central = 0;  // of a device: the central model and what its algorithm keeps
-  double arena = 0;    // of a worker: activations, their gradients, scratch
+  double replica = 0;    // of a learner: weights (on both sides), slots, gradient, running states
+  double central = 0;    // of a device: the central model and what its algorithm keeps
+  double arena = 0;      // of a worker: activations, their gradients, scratch
   double evaluated = 0;  // the copy of the central model that is evaluated and saved
   double bound = 0;      // in all: programs bound to replicas and arenas
   double batches = 0;    // in all: buffers of batches

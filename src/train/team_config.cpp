@@ -21,7 +21,6 @@ std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int lea
   options.central_momentum = o.central_momentum;
   options.averaging_eta = o.averaging_eta;
   options.momentum = o.momentum.value_or(0);
-  options.weight_decay = o.weight_decay.value_or(0);
   options.nesterov = o.nesterov.value_or(false);
   auto sync = make_sync(o.sync, options);
   if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;

@@ -148,7 +148,6 @@ void Trainer::make(const LearnerChange& change) {
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
-    share_momentum(next, before);
     arrange(next, &before);
     move_rate(next);
     if (folder_) folder_->write_plan(tuner_.choices());
@@ -165,17 +164,6 @@ void Trainer::move_rate(const TeamConfig& team) {
   const auto length = static_cast<int64_t>(epochs * static_cast<double>(samples()));
   position_.rate_factor = position_.rate_factor.moving_to(
       team.rate_factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
-}
-
-/// With one learner, the momentum that ssgd's learners share becomes the learner's own; with
-/// several, the learner's own becomes the shared one.
-void Trainer::share_momentum(const TeamConfig& next, Checkpoint& state) const {
-  using Role = Checkpoint::Role;
-  const bool now = team_->config.averages_gradients(), then = next.averages_gradients();
-  for (auto& tensor : state.tensors) {
-    if (!now && then && tensor.role == Role::momentum) tensor.role = Role::central;
-    if (now && !then && tensor.role == Role::central) tensor.role = Role::momentum;
-  }
 }
 
 void Trainer::make_changes() {
