@@ -51,7 +51,7 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + (mean ? 1 : 0));
   }
   m.evaluated = flat + states;
-  const bool stays = traits.overlaps && (sync->period(false) > 1 || sync->period(true) > 1);
+  const bool stays = traits.overlaps && sync->may_stay();
   const auto times = static_cast<double>(executions(options, traits.overlaps, stays));
   for (const int64_t rows : options.batch.program_rows()) {
     m.bound += times * execution_mb(*model.training(rows));

@@ -36,7 +36,7 @@ LearnerPlan SynchronousEngine::plan_of(int device) const {
   if (averages_gradients()) plan.shared_weights = central->z(0);
   if (lockstep_.overlaps()) {
     plan.central = {central->z(0), central->z(1)};
-    plan.stays = sync_->period(false) > 1 || sync_->period(true) > 1;
+    plan.stays = sync_->may_stay();
   }
   return plan;
 }
@@ -80,7 +80,7 @@ std::vector<EngineBuffer> SynchronousEngine::buffers() const {
     Device& device = this->device(device_of(j));
     if (sync_ && !averages_gradients()) add(Kind::weights, at, learner(j).weights(side()), device);
     add_slots(at, learner(j).slots(), device);
-    if (learners() > 1) add(Kind::states, at, learner(j).states(), device);
+    if (sync_) add(Kind::states, at, learner(j).states(), device);
   }
   if (sync_) {
     add_slots(0, central_of(0)->slots(), device(0));
@@ -120,7 +120,7 @@ void SynchronousEngine::begin(const Segment& segment) {
   const int64_t k = learners();
   scheduler_.start((segment.batches + k - 1) / k, segment.stop);
   if (!sync_) return;
-  lockstep_.start(sync_->period(segment.after_first_drop));
+  lockstep_.start(sync_->period(segment.after_first_drop, (segment.epoch_batches + k - 1) / k));
   for (int d = 0; d < options().threads.devices; ++d) {
     central_of(d)->start([this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
   }
@@ -222,7 +222,7 @@ UpdateTraffic SynchronousEngine::update_traffic() const {
   const UpdateTraffic own{3 + 2 * slots, 2 + slots};
   if (!sync_) return own;
   const auto k = static_cast<double>(learners());
-  const double share = 1.0 / static_cast<double>(sync_->period(false));
+  const double share = 1.0 / static_cast<double>(sync_->period(false, SyncAlgorithm::kLongEpoch));
   if (lockstep_.overlaps()) {
     // The step reads z too and writes other weights than it reads; the exchange reads all weights,
     // z and the z before, and writes z.

@@ -24,7 +24,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   const TrainOptions& o = c.options;
   validate_work(o);
   c.teams = teams_of(o);
-  validate_learning(o, c.teams);
+  validate_learning(o);
 
   c.model = o.model;
   c.data = *o.data;

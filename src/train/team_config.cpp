@@ -23,7 +23,7 @@ std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int lea
   options.momentum = o.momentum.value_or(0);
   options.nesterov = o.nesterov.value_or(false);
   auto sync = make_sync(o.sync, options);
-  if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;
+  if (learners == 1 && !sync_alone(o.sync)) return nullptr;
   return sync;
 }
 

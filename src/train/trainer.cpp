@@ -60,8 +60,10 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
                config.data);
   }
   const auto& period = config.options.sync_period;
-  const int64_t steps = (batches + learners - 1) / learners * config.epochs;
-  if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false) <= steps) return;
+  const int64_t epoch_steps = (batches + learners - 1) / learners;
+  const int64_t steps = epoch_steps * config.epochs;
+  if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false, epoch_steps) <= steps)
+    return;
   fail_usage("`sync-period` {}: the run has {} only, so that {} would never agree", *period,
              count(steps, "step"), count(learners, "learner"));
 }
@@ -138,7 +140,7 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
     auto buffers = engine.buffers();
     std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
     restore(*from, engine.layout(), buffers);
-    engine.resume(position_.exchanges, position_.since_exchange);
+    engine.resume(position_.exchanges, same ? position_.since_exchange : 0);
   }
 }
 
