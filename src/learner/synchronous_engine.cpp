@@ -1,6 +1,9 @@
 #include "learner/synchronous_engine.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "learner/distance.h"
 
 namespace crossbow {
 
@@ -20,7 +23,7 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
     if (sync_) {
       centrals_.push_back(std::make_unique<Central>(
           sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
-          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}));
+          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners));
     }
     const LearnerPlan plan = plan_of(d);
     for (int n = 0; n < options.learners; ++n) add_learner(model, plan, d, may_run);
@@ -61,6 +64,25 @@ void SynchronousEngine::resume(int64_t exchanges, int64_t since_exchange) {
       devices()[d]->copy_now(own[i].data(), slots[i].data(), own[i].size());
     }
   }
+}
+
+NoiseScale SynchronousEngine::noise_scale() const {
+  return sync_ ? central_of(0)->noise_scale : NoiseScale{};
+}
+
+void SynchronousEngine::set_noise_scale(const NoiseScale& before) {
+  if (sync_) central_of(0)->noise_scale = before;
+}
+
+std::optional<double> SynchronousEngine::distance() const {
+  if (!sync_ || averages_gradients()) return {};
+  double sum = 0;
+  for (int j = 0; j < learners(); ++j) {
+    const int d = device_of(j);
+    sum += squared_distance(device(d), layout().dtype, learner(j).weights(side()),
+                            central_of(d)->z(side()), layout().parameter_elements);
+  }
+  return std::sqrt(sum / learners());
 }
 
 std::vector<EngineBuffer> SynchronousEngine::buffers() const {
@@ -198,6 +220,8 @@ void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& i
   const int side = route_of(iteration).from;
   int64_t all_rows = 0;
   for (int j = 0; j < learners(); ++j) all_rows += rows_of(batch_of(iteration, j));
+  const bool measures =
+      central_of(device)->measures() && all_rows == learners() * options().batch.rows;
   input.lr = segment().rate(batch_of(iteration, 0));
   for (int n = 0; n < options().learners; ++n) {
     const int j = device * options().learners + n;
@@ -206,6 +230,9 @@ void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& i
     input.made[at] = &learner.done();
     input.terms[at] = averages_gradients() ? learner.gradients() : learner.weights(side);
     input.weights[at] = learner.weights(side);
+    input.gradients[at] = !measures              ? nullptr
+                          : averages_gradients() ? learner.gradients()
+                                                 : learner.slots()[0].data();
     input.factors[at] =
         averages_gradients()
             ? static_cast<double>(rows_of(batch_of(iteration, j))) / static_cast<double>(all_rows)

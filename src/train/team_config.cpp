@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "device/device.h"
-#include "train/rate_scaling.h"
 
 namespace crossbow {
 namespace {
@@ -44,6 +43,10 @@ bool is_alone(const TrainOptions& o) {
   return o.sync == "none" || (o.learners == 1 && device_list(o.device).count == 1);
 }
 
+bool looks_for_learners(const TrainOptions& o) {
+  return !o.learners && !o.deterministic && o.sync != "none";
+}
+
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
   const int cores = std::max(1, physical_cores() / device_list(o.device).count);
   std::optional<int> threads, learners;
@@ -63,7 +66,6 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   team.threads =
       plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
   team.sync = algorithm_of(options, team.learners());
-  if (options.lr_scaling) team.rate_factor = rate_factor(*options.lr_scaling, team.learners());
   return team;
 }
 

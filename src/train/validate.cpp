@@ -10,6 +10,7 @@
 #include "sync/sync.h"
 #include "train/config.h"
 #include "train/schedule.h"
+#include "train/team_config.h"
 
 namespace crossbow {
 namespace {
@@ -60,12 +61,16 @@ void validate_learners(const TrainOptions& o) {
   constexpr int64_t kMostLearners = 256;
   expect_at_least<int64_t>("learners", o.learners, 1);
   expect_at_most("learners", o.learners, kMostLearners);
-  if (o.retune && (o.learners || o.deterministic || o.sync == "none")) {
-    fail_usage("`retune`: with `{}` there is no number of learners to look for",
+  const auto refuse = [&](bool set, std::string_view name) {
+    if (!set || looks_for_learners(o)) return;
+    fail_usage("`{}`: with `{}` there is no number of learners to look for", name,
                o.learners        ? "learners"
                : o.deterministic ? "deterministic"
                                  : "sync none");
-  }
+  };
+  refuse(o.retune, "retune");
+  refuse(o.tune_for.has_value(), "tune-for");
+  if (o.tune_for) expect_name("tune-for", *o.tune_for, {"goodput", "throughput"});
 }
 
 /// Whether the algorithm suits the schedule, and one learner alone its options.
