@@ -9,13 +9,12 @@
 
 namespace crossbow {
 
-double squared_distance(Device& device, DType dtype, const std::byte* a, const std::byte* b,
-                        int64_t n) {
+double squared_distance(Device& device, Queue& queue, DType dtype, const std::byte* a,
+                        const std::byte* b, int64_t n) {
   constexpr int64_t kPiece = 1 << 18;
   const auto pieces = static_cast<size_t>((n + kPiece - 1) / kPiece);
   const auto element = static_cast<int64_t>(size_of(dtype));
-  const auto queue = device.make_queue();
-  const VectorMath& math = queue->math(dtype);
+  const VectorMath& math = queue.math(dtype);
   const Buffer difference = device.allocate(static_cast<size_t>(std::min(kPiece, n) * element));
   const Buffer sums = device.allocate(pieces * sizeof(double));
   for (size_t i = 0; i < pieces; ++i) {
@@ -26,8 +25,8 @@ double squared_distance(Device& device, DType dtype, const std::byte* a, const s
     math.squared_norm(difference.data(), count, sums.as<double>() + i);
   }
   std::vector<double> parts(pieces);
-  queue->copy(parts.data(), sums.data(), sums.size());
-  queue->finish();
+  queue.copy(parts.data(), sums.data(), sums.size());
+  queue.finish();
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 

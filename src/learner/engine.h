@@ -84,7 +84,7 @@ class Engine {
   virtual void set_noise_scale(const NoiseScale& before) = 0;
   /// The root of the mean square of the learners' distances from the central model, between
   /// segments; nothing where they have no weights of their own.
-  virtual std::optional<double> distance() const = 0;
+  virtual std::optional<double> distance() = 0;
 
   /// What is evaluated and saved: the evaluated weights, with the mean of the learners' states; a
   /// copy in the first device's memory that stays where it is, brought up to date by the call.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "learner/distance.h"
 
@@ -74,15 +75,20 @@ void SynchronousEngine::set_noise_scale(const NoiseScale& before) {
   if (sync_) central_of(0)->noise_scale = before;
 }
 
-std::optional<double> SynchronousEngine::distance() const {
+std::optional<double> SynchronousEngine::distance() {
   if (!sync_ || averages_gradients()) return {};
-  double sum = 0;
-  for (int j = 0; j < learners(); ++j) {
-    const int d = device_of(j);
-    sum += squared_distance(device(d), layout().dtype, learner(j).weights(side()),
-                            central_of(d)->z(side()), layout().parameter_elements);
-  }
-  return std::sqrt(sum / learners());
+  std::vector<double> squares(static_cast<size_t>(learners()));
+  on_each_device([&](int d) {
+    Queue& queue = this->queue(d * options().threads.workers);
+    const std::byte* const z = central_of(d)->z(side());
+    for (int n = 0; n < options().learners; ++n) {
+      const int j = d * options().learners + n;
+      squares[static_cast<size_t>(j)] =
+          squared_distance(device(d), queue, layout().dtype, learner(j).weights(side()), z,
+                           layout().parameter_elements);
+    }
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / learners());
 }
 
 std::vector<EngineBuffer> SynchronousEngine::buffers() const {

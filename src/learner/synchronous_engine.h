@@ -27,7 +27,7 @@ class SynchronousEngine final : public Engine {
   int64_t since_exchange() const override { return lockstep_.since_exchange(); }
   NoiseScale noise_scale() const override;
   void set_noise_scale(const NoiseScale& before) override;
-  std::optional<double> distance() const override;
+  std::optional<double> distance() override;
   bool synchronises() const override { return sync_ != nullptr; }
   std::pair<double, double> sync_seconds() const override;
   const std::byte* weights(int j) const override { return learner(j).weights(side()); }
