@@ -11,12 +11,13 @@ import signal
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of
-from bench.learning import accuracy, efficiency, report, tasks
+from bench.learning import accuracy, defaults, efficiency, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
 
 EXAMPLES = """
 Examples:
+  nice -n 19 python3 -m bench.learning defaults --mnist DIR               may share the machine
   nice -n 19 python3 -m bench.learning efficiency --mnist DIR             may share the machine
   python3 -m bench.learning accuracy --mnist DIR --stages speed           on an idle machine
   nice -n 19 python3 -m bench.learning accuracy --mnist DIR --stages tune may share it
@@ -39,6 +40,15 @@ def add_training(commands, name, about, details):
     add("--cifar", metavar="DIR", help="or one of CIFAR-10 as images, train/CLASS/*, test/CLASS/*")
     add("--target", type=float, metavar="A", help="test accuracy (default 0.99, CIFAR-10: 0.78)")
     return add
+
+
+def add_defaults(commands):
+    details = "It does not matter how busy the machine is."
+    about = "Epochs to accuracy of k learners, with no option but their number"
+    add = add_training(commands, "defaults", about, details)
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
+    ks = efficiency.LEARNERS
+    add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8,16")
 
 
 def add_efficiency(commands):
@@ -72,6 +82,7 @@ def add_accuracy(commands):
 def parse_arguments():
     parser = parser_of("bench.learning", __doc__, EXAMPLES)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_defaults(commands)
     add_efficiency(commands)
     add_accuracy(commands)
     add = add_command(commands, "report", "Markdown tables of all results, and plots")
@@ -121,7 +132,7 @@ def main():
         return report.write(Results(args.results), args.out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     runner = Runner(args, Results(args.results))
-    {"efficiency": efficiency, "accuracy": accuracy}[args.command].run(runner, args)
+    {"defaults": defaults, "efficiency": efficiency, "accuracy": accuracy}[args.command].run(runner, args)
     if runner.failures:
         sys.exit(f"{runner.failures} jobs failed, as said above; given again, it tries only them")
 

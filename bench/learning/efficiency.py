@@ -9,15 +9,15 @@ from bench.learning.results import by_merit, group, select
 from bench.learning.tuning import tune
 
 LEARNERS = [1, 2, 4, 8, 16]
-TIGHT = "sma-tight"  # sma with learners held as tightly to the central model as is stable
-ALGORITHMS = ["sma", TIGHT, "easgd", "local-sgd", "ssgd"]
+TIGHT = "sma-tight"  # sma-paper with learners held as tightly to the central model as is stable
+ALGORITHMS = ["sma", "sma-paper", TIGHT, "easgd", "local-sgd", "ssgd"]
 MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; also each k asked for, up to k
-CENTRAL_MOMENTUM = 0.9  # sma's default
+CENTRAL_MOMENTUM = 0.9  # sma-paper's default
 SETTINGS_LEARNERS = [4, 8, 16]
 
 
 def tight_alpha(learners):
-    """Just below sma's stability bound."""
+    """Just below sma-paper's stability bound."""
     return round(0.95 * 2 * (1 + CENTRAL_MOMENTUM) / (1 + learners + CENTRAL_MOMENTUM), 3)
 
 
@@ -25,7 +25,7 @@ def tight_alpha(learners):
 # a factor of the rate. Elastic averaging's learners take plain steps: without heavy-ball momentum m,
 # a rate of r / (1 - m) moves the weights as far as r does with it.
 WAYS = {
-    TIGHT: ("sma", lambda k: ("--alpha", f"{tight_alpha(k)}"), 1),
+    TIGHT: ("sma-paper", lambda k: ("--alpha", f"{tight_alpha(k)}"), 1),
     "easgd": ("easgd", lambda _: ("--momentum", "0"), 1 / (1 - nets.MOMENTUM)),
     "eamsgd": ("eamsgd", lambda _: ("--momentum", f"{nets.MOMENTUM}", "--nesterov"), 1),
 }
@@ -63,7 +63,7 @@ def best_rate(records):
 
 
 def settings(job):
-    """Each factor of sma on its own, away from the defaults: central momentum 0.9, alpha 1/k,
+    """Each factor of sma-paper on its own, away from the defaults: central momentum 0.9, alpha 1/k,
     exchanges after every step."""
     alphas = (f"{share / job.learners:g}" for share in (0.5, 2))
     changes = [("--central-momentum", "0"), ("--central-momentum", "0.5")]
@@ -82,7 +82,7 @@ def best_job(results, job):
 
 def run(runner, args):
     """All k and algorithms at the base rate first, then at larger ones, all with the first seed;
-    then settings of sma, and the other seeds, at the best rates."""
+    then settings of sma-paper, and the other seeds, at the best rates."""
     task = tasks.TASKS[args.task]
     first = tasks.Job(  # one learner; its rate is yet to be set
         *(task.name, "efficiency", "crossbow", "", tasks.SMALLEST_BATCH, math.nan),
@@ -107,10 +107,10 @@ def run(runner, args):
     def best(algorithm, k):
         return best_job(runner.results, together(first, algorithm, k, 1))
 
-    if "sma" in args.algorithms:
+    if "sma-paper" in args.algorithms:
         for k in sorted(set(SETTINGS_LEARNERS) & set(learners)):
-            if sma := best("sma", k):
-                for changed in settings(sma):
+            if paper := best("sma-paper", k):
+                for changed in settings(paper):
                     runner.do(changed)
     chosen = [first, *(best(algorithm, k) for k in learners for algorithm in args.algorithms)]
     for seed in range(2, args.seeds + 1):

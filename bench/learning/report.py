@@ -1,6 +1,7 @@
 """The results as Markdown tables, with plots beside them."""
 
 import math
+import statistics
 
 from bench import table
 from bench.learning import accuracy, efficiency, plots, tasks
@@ -119,7 +120,7 @@ def settings_table(settings, efficiency_runs):
     """Each changed factor beside the defaults at the same rate."""
     rates = {record["job"]["learners"]: record["job"]["rate"] for record in settings}
     columns = sorted(rates)
-    plain = select(efficiency_runs, variant="", sync="sma")
+    plain = select(efficiency_runs, variant="", sync="sma-paper")
     rows = {"defaults": {k: select(plain, learners=k, rate=rates[k]) for k in columns}}
     for record in settings:
         job = record["job"]
@@ -147,8 +148,29 @@ def efficiency_parts(records, task, target):
         parts += ["At the best of the rates tried with seed 1:\n"]
         parts += [algorithms_table(many, efficiency.best_rate)]
     if settings:
-        parts += ["`sma` with one setting changed:\n", settings_table(settings, runs)]
+        parts += ["`sma-paper` with one setting changed:\n", settings_table(settings, runs)]
     return parts
+
+
+def defaults_parts(records, task, target):
+    """Where the number of learners is all that differs."""
+
+    def row(record):
+        job = record["job"]
+        accuracies = (f"{100 * epoch['test_accuracy']:.1f}" for epoch in record["history"])
+        return [job["learners"], job["seed"], epochs_cell([record]), " ".join(accuracies)]
+
+    by_learners = sorted(records, key=lambda r: (r["job"]["learners"], r["job"]["seed"]))
+    learners = values(records, "learners")
+    medians = []
+    for k in learners:
+        epochs = [epochs_to_target(record) for record in select(records, learners=k)]
+        medians.append(f"{statistics.median(epochs):g} ({min(epochs):g} to {max(epochs):g})")
+    return [
+        f"## {task}: epochs to {target:.1%} of k learners by default, batch 16 each\n",
+        table([f"k = {k}" for k in learners], [medians]),
+        table(["k", "seed", "epochs", "test accuracy by epoch, %"], map(row, by_learners)),
+    ]
 
 
 def markdown(results):
@@ -161,6 +183,8 @@ def markdown(results):
             of_target = select(of_task, target=(target, None))  # speed has none
             timed = select(of_target, stage=tuple(accuracy.STAGES))
             counted = select(of_target, stage=("efficiency", "settings"))
+            if by_default := select(of_target, stage="defaults"):
+                parts += defaults_parts(by_default, task.name, target)
             if timed:
                 parts += accuracy_parts(timed, task.name, target)
             if final := select(timed, stage="final"):

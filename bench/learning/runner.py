@@ -90,6 +90,7 @@ class Runner:
                 *(CROSSBOW, "train", "--json", *shared),
                 *("--data", f"{task.data}:{self.args.data}", *task.options),
                 *("--learners", job.learners, "--sync", job.sync),
+                *(("--lr-scaling", "none") if job.learners > 1 and job.stage != "defaults" else ()),
                 *("--threads-per-learner", self.threads(job)),
                 *("--lr-schedule", "fixed", "--weight-decay", nets.WEIGHT_DECAY),
                 *(() if "--momentum" in job.options else ("--momentum", nets.MOMENTUM)),

@@ -135,6 +135,31 @@ void print_memory(std::FILE* out, const TrainResult& r) {
                           count(r.memory.learners, "learner"), r.memory.total_mb()));
 }
 
+/// What several learners cost or save: of the last epoch, and how many there were before.
+void print_goodput(std::FILE* out, const TrainResult& r) {
+  if (r.history.empty()) return;
+  const EpochRecord& last = r.history.back();
+  if (r.memory.learners > 1 && last.goodput) {
+    const std::string noise =
+        last.noise_scale
+            ? fmt::format("noise scale {} images", grouped(std::llround(*last.noise_scale)))
+            : "noise beyond measure";
+    put_wrapped(
+        out, "  goodput   ",
+        fmt::format("{} images/s of one learner's worth: {} of the images count ({})",
+                    grouped(std::llround(*last.goodput)), percent(*last.efficiency), noise));
+  }
+  std::string numbers;
+  int64_t before = 0;
+  for (const EpochRecord& epoch : r.history) {
+    if (epoch.learners == before) continue;
+    numbers += before == 0 ? fmt::format("{}", epoch.learners)
+                           : fmt::format(", {} from epoch {} on", epoch.learners, epoch.epoch);
+    before = epoch.learners;
+  }
+  if (numbers.find(',') != std::string::npos) put_wrapped(out, "  learners  ", numbers);
+}
+
 void print_summary(std::FILE* out, const TrainResult& r) {
   const TrainOptions& o = r.options;
   put(out, "\n{} on {}{}\n", printable(o.model), printable(*o.data),
@@ -143,6 +168,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put_wrapped(out, "  speed     ",
               fmt::format("{} images/s over {:.1f} s of training, {:.1f} s in all",
                           grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds));
+  print_goodput(out, r);
   put_wrapped(out, "  waiting   ",
               fmt::format("{:.1f} % of the training, for data",
                           100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9)));
