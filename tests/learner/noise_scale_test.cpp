@@ -108,10 +108,11 @@ Graph product() {
 }
 
 /// Of learners that stay where they are, as their rate is zero; from many measurements.
-double measured(const std::string& name, int learners, double momentum) {
+double measured(const std::string& name, int learners, double momentum,
+                const std::string& device = "cpu", int64_t segments = 40) {
   const Optimizer optimizer = make_sgd({.momentum = momentum});
   CompileOptions options;
-  options.device = "cpu";
+  options.device = device;
   const std::shared_ptr<const SyncAlgorithm> sync =
       make_sync(name, {.learners = learners, .momentum = momentum});
   if (!sync->traits().averages_gradients) options.update = optimizer;
@@ -131,10 +132,10 @@ double measured(const std::string& name, int learners, double momentum) {
   const int64_t batches = 32 * 24 * learners;
   std::vector<float> losses(static_cast<size_t>(batches));
   double noise = 0, signal = 0;
-  for (int64_t i = 0; i < 40; ++i) {
+  for (int64_t i = 0; i < segments; ++i) {
     Segment s;
     s.source = &data;
-    s.epoch_batches = 40 * batches;
+    s.epoch_batches = segments * batches;
     s.first_batch = i * batches;
     s.batches = batches;
     s.rate = [](int64_t) { return 0.0; };
@@ -153,6 +154,13 @@ TEST(NoiseScale, IsMeasuredWithinATenthWhereItIsKnown) {
   EXPECT_NEAR(measured("sma", 4, 0.9), kNoiseScale, 0.1 * kNoiseScale);
   EXPECT_NEAR(measured("local-sgd", 2, 0.5), kNoiseScale, 0.1 * kNoiseScale);
   EXPECT_NEAR(measured("sma", 1, 0.9), kNoiseScale, 0.1 * kNoiseScale);
+}
+
+TEST(NoiseScale, IsTheSameOnAnAsynchronousDevice) {
+  for (const int learners : {1, 3}) {
+    EXPECT_EQ(measured("sma", learners, 0.9, "cpu", 2), measured("sma", learners, 0.9, "late", 2));
+  }
+  EXPECT_EQ(measured("ssgd", 3, 0, "cpu", 2), measured("ssgd", 3, 0, "late", 2));
 }
 
 }  // namespace
