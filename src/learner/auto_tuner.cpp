@@ -12,7 +12,8 @@ constexpr size_t kWindows = 10, kMostWindows = 30;
 constexpr size_t kHopelessWindows = 3;  // all below this share of the best end a trial
 constexpr double kHopeless = 0.6;
 constexpr int kWarmUp = 1;              // windows after each change
-constexpr int kPatience = 2;            // trials without a rise that end a search
+constexpr int kPatience = 2;            // trials without a rise that end a search,
+constexpr double kReach = 1.5;          // if they came to so many times the best one's learners
 constexpr size_t kWatchedWindows = 20;  // looked at together once settled
 constexpr double kChange = 0.15;        // of the throughput, that asks for another search
 constexpr double kTrim = 0.1;           // of the windows, on either side
@@ -100,7 +101,8 @@ AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {
   } else {
     ++failures_;
   }
-  if (failures_ < kPatience && at_ + 1 < ladder_.size()) {
+  const bool far = current().learners >= kReach * best().arrangement.learners;
+  if ((failures_ < kPatience || !far) && at_ + 1 < ladder_.size()) {
     move_to(at_ + 1);
     return Verdict::trial_done;
   }

@@ -1,7 +1,8 @@
 // Elastic averaging SGD and its momentum variant, synchronous form, Zhang, Choromanska & LeCun,
 // "Deep learning with Elastic Averaging SGD", NIPS 2015: elastic averaging (elastic.h) with
 // α = β/k, β = 0.9, and no momentum of the central model. EASGD's learners take plain steps,
-// EAMSGD's have Nesterov's momentum. The paper's τ is 1 to 64; ours is 1 unless set.
+// EAMSGD's have Nesterov's momentum. EASGD's rate, ten times as large for want of momentum,
+// diverges where k learners multiply it by k. The paper's τ is 1 to 64; ours is 1 unless set.
 #include "sync/elastic.h"
 
 namespace crossbow {
@@ -26,7 +27,7 @@ const RegisterSync kEasgd{{"easgd",
                            "elastic averaging of learners without momentum",
                            kUses,
                            make,
-                           {.momentum = SolverNeeds::Momentum::none}}};
+                           {.momentum = SolverNeeds::Momentum::none, .rate_scaling = "sqrt"}}};
 const RegisterSync kEamsgd{{"eamsgd",
                             "elastic averaging of learners with Nesterov's momentum",
                             kUses,

@@ -3,8 +3,9 @@
 // more, by polynomial decay, Shamir & Zhang, "Stochastic Gradient Descent for Non-smooth
 // Optimization", ICML 2013: z reaches back over about a share 1/(η + 1) of the run so far.
 //   z' = z + (η + 1)/(i + 1 + η)·(mean_j w_j − z)
-// With α above 0 learners are also pulled towards it, w_j ← w_j + step_j − α(w_j − z); else they
-// never meet.
+// η is 8 unless set; 0 is the mean of the whole run. Learners are also pulled towards z,
+// w_j ← w_j + step_j − α(w_j − z), by 0.1 unless set, as weights of learners that never meet have
+// no useful mean. A learner alone is not pulled.
 #include <array>
 
 #include "core/error.h"
@@ -13,12 +14,14 @@
 namespace crossbow {
 namespace {
 
+constexpr double kAlpha = 0.1, kEta = 8;
+
 class PolyakRuppert : public SyncAlgorithm {
  public:
   explicit PolyakRuppert(const SyncOptions& o)
       : period_(o.period.value_or(1)),
-        alpha_(o.alpha.value_or(0)),
-        eta_(o.averaging_eta.value_or(0)) {}
+        alpha_(o.alpha.value_or(o.learners == 1 ? 0 : kAlpha)),
+        eta_(o.averaging_eta.value_or(kEta)) {}
 
   Traits traits() const override { return {.overlaps = true, .restarts = true, .lags = true}; }
   int64_t period(bool, int64_t) const override { return period_; }
@@ -40,7 +43,7 @@ std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
     fail_usage("`alpha` {}: learners that are pulled by 2 or more drift apart from their mean",
                *o.alpha);
   }
-  if (o.alpha.value_or(0) > 1 && o.averaging_eta.value_or(0) > 0) {
+  if (o.alpha.value_or(0) > 1 && o.averaging_eta.value_or(kEta) > 0) {
     fail_usage(
         "`alpha` {}: with `averaging-eta` the mean keeps moving towards the learners, and "
         "with a pull above 1 they would overshoot each other",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "core/rng.h"
@@ -185,6 +186,35 @@ TEST(AutoTuner, AddsLearnersAsTheNoiseGrows) {
   tuner.reconsider();
   EXPECT_TRUE(tuner.settled());
   EXPECT_EQ(tuner.current().learners, 1);
+}
+
+/// On machines that nobody has here, k learners being `speed(k)` times as fast as one. Up to
+/// sixteen learners need as many epochs as one (docs/learning.md), with a noise scale of 8,000
+/// images.
+TEST(AutoTuner, PicksWhatTheMeasuredEpochsMakeBest) {
+  const double noise_scale = 8000;
+  for (const int cores : {8, 16, 64}) {
+    for (double top = 1; top <= 8; top += 0.5) {
+      const double power = std::log(top) / std::log(std::min(cores, 16));
+      const std::function<double(int)> curves[] = {
+          [&](int k) { return std::pow(k, power); },        // each learner gains less
+          [&](int k) { return std::min<double>(k, top); },  // until the memory is the limit
+          [&](int k) { return std::min<double>(k, top) / (1 + 0.02 * k); },  // and then falls
+      };
+      for (size_t curve = 0; curve < std::size(curves); ++curve) {
+        const auto& speed = curves[curve];
+        AutoTuner tuner(arrangements(cores, {}), false);
+        tuner.aim(goodput(noise_scale));
+        tuner.limit(16);
+        settle(tuner, [&](int k, int n) { return noisy(100 * speed(k), 0.02, n); });
+        double best = 0;
+        for (int k = 1; k <= std::min(cores, 16); ++k) best = std::max(best, speed(k));
+        EXPECT_GE(speed(tuner.current().learners), 0.9 * best)
+            << cores << " cores, up to " << top << ", curve " << curve << ": "
+            << tuner.current().learners << " learners";
+      }
+    }
+  }
 }
 
 TEST(Arrangements, ShareOutTheCores) {

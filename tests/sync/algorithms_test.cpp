@@ -96,10 +96,10 @@ class Reference {
       elastic(old, o_.alpha.value_or(1 / k), o_.central_momentum.value_or(0.9));
     if (run_.sync == "easgd" || run_.sync == "eamsgd") elastic(old, o_.alpha.value_or(0.9 / k), 0);
     if (run_.sync == "polyak-ruppert") {
-      pull(old, o_.alpha.value_or(0));
+      pull(old, o_.alpha.value_or(w_.size() == 1 ? 0 : 0.1));
       const Vector mean = mean_of(old);
       const auto n = static_cast<double>(++exchanges_);
-      const double eta = o_.averaging_eta.value_or(0);
+      const double eta = o_.averaging_eta.value_or(8);
       for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
     }
     const Vector mean = mean_of(w_);
@@ -447,8 +447,8 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   says(refusal("sma", {.central_momentum = 0.9}), "has no use for it");
   says(refusal("easgd", {.learners = 2, .alpha = 0.9}), "leave it out for 0.45");
   says(refusal("polyak-ruppert", {.alpha = 2.0}), "`alpha` 2");
-  says(refusal("polyak-ruppert", {.alpha = 1.5}), "nothing");
-  says(refusal("polyak-ruppert", {.alpha = 1.5, .averaging_eta = 8.0}), "overshoot");
+  says(refusal("polyak-ruppert", {.alpha = 1.5, .averaging_eta = 0.0}), "nothing");
+  says(refusal("polyak-ruppert", {.alpha = 1.5}), "overshoot");
   says(refusal("polyak-ruppert", {.averaging_eta = -1.0}), "`averaging-eta` -1");
   for (const char* sync : {"sma-paper", "easgd", "local-sgd", "slowmo", "ssgd"}) {
     says(refusal(sync, {.averaging_eta = 8.0}), "`averaging-eta`: `sync`");
