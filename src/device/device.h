@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "device/buffer.h"
 #include "device/call.h"
@@ -75,6 +76,19 @@ class Device {
   /// work itself.
   virtual int64_t exchange_piece() const { return std::numeric_limits<int64_t>::max(); }
 
+  /// What work of so many threads needs of the thread that gives it. Host devices do the work in
+  /// that thread's OpenMP team; to others the number means nothing. A thread calls `expect_team`
+  /// before it prepares kernels of that width, or starts threads that run them; `start_team` at its
+  /// start, if such work is all that it does; `set_team` before it gives work if it may have done
+  /// anything else meanwhile. The first throws Error, or UsageError that names a variable of the
+  /// environment, where such a team is forbidden.
+  virtual void set_team(int threads) = 0;
+  virtual void expect_team(int threads) { set_team(threads); }
+  virtual void start_team(int threads) { set_team(threads); }
+
+  /// Of its memory, what this process may use, in MiB, and what of that nobody has taken yet.
+  virtual double memory_mb() const = 0;
+  virtual double free_memory_mb() const = 0;
   /// Contents undefined. Throws Error if there is no more memory.
   virtual Buffer allocate(size_t bytes) = 0;
   /// Of the host, zeroed, which this device's queues copy from and to without delay.
@@ -88,15 +102,28 @@ class Device {
   void zero_now(void* to, size_t bytes);
 };
 
+/// What this machine has of a kind of device. A plain value.
+struct DeviceKind {
+  int devices = 1;  // at most
+  /// The cores of which its devices are groups, by one CPU each, neighbours in a row, and how many
+  /// of them may be busy at a time. None where devices compute by themselves: there a learner needs
+  /// one thread, which only gives work.
+  std::vector<int> cpus;
+  int cores = 0;
+};
+
 /// The i-th device of a kind: "cpu", "ref". Each call gives the same one. Throws Error if there is
 /// none.
 Device& find_device(std::string_view kind, int index = 0);
 bool is_device(std::string_view kind);
+/// Throws as find_device does.
+DeviceKind device_kind(std::string_view kind);
 
-/// `const RegisterDevice k{"cpu", make};`; `make` is called once an index.
+/// `const RegisterDevice k{"cpu", describe, make};`; `make` is called once an index.
 struct RegisterDevice {
+  using Describe = DeviceKind (*)();
   using Make = std::unique_ptr<Device> (*)(int index);
-  RegisterDevice(std::string_view kind, Make make);
+  RegisterDevice(std::string_view kind, Describe describe, Make make);
 };
 
 }  // namespace crossbow

@@ -2,7 +2,9 @@
 // reference.
 #include <cstring>
 
+#include "core/machine.h"
 #include "device/device.h"
+#include "device/host_team.h"
 
 namespace crossbow {
 namespace {
@@ -40,6 +42,11 @@ class HostDevice : public Device {
   std::string_view kernels() const override { return kernels_; }
   bool is_host() const override { return true; }
   int64_t exchange_piece() const override { return exchange_piece_; }
+  void set_team(int threads) override { set_host_team(threads); }
+  void expect_team(int threads) override { expect_host_team(threads); }
+  void start_team(int threads) override { start_host_team(threads); }
+  double memory_mb() const override { return crossbow::memory_mb(); }
+  double free_memory_mb() const override { return crossbow::free_memory_mb(); }
   Buffer allocate(size_t bytes) override { return Buffer(bytes); }
   Buffer allocate_zeroed(size_t bytes) override { return Buffer(bytes); }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<HostQueue>(kernels_); }
@@ -53,10 +60,15 @@ class HostDevice : public Device {
 /// Small enough for a piece's mean to stay in the first cache, large enough to be worth a claim.
 constexpr int64_t kPiece = 4096;
 
-const RegisterDevice kCpu{"cpu", [](int) -> std::unique_ptr<Device> {
+/// As many devices as cores, of which each is a group.
+DeviceKind groups_of_cores() {
+  return {physical_cores(), core_cpus(), physical_cores()};
+}
+
+const RegisterDevice kCpu{"cpu", groups_of_cores, [](int) -> std::unique_ptr<Device> {
                             return std::make_unique<HostDevice>("cpu", kPiece);
                           }};
-const RegisterDevice kRef{"ref", [](int) -> std::unique_ptr<Device> {
+const RegisterDevice kRef{"ref", groups_of_cores, [](int) -> std::unique_ptr<Device> {
                             return std::make_unique<HostDevice>("ref", kPiece);
                           }};
 

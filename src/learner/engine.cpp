@@ -21,7 +21,7 @@ Engine::Engine(CompiledModel& model, const EngineOptions& options)
       devices_(find_devices(model.options().device, options.threads.devices)),
       landed_(static_cast<size_t>(options.threads.devices * options.learners)),
       snapshot_(*layout_, device(), /*trained=*/false),
-      workers_(options.threads) {
+      workers_(devices_, options.threads) {
   std::vector<std::optional<Workspace>> workspaces(static_cast<size_t>(workers_.count()));
   workers_.run([&](int w) {
     workspaces[static_cast<size_t>(w)].emplace(model.make_workspace(device(device_of_worker(w))));

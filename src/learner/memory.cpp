@@ -1,5 +1,7 @@
 #include "learner/memory.h"
 
+#include <algorithm>
+
 #include "core/text.h"
 #include "learner/engine.h"
 #include "learner/scheduler.h"
@@ -37,7 +39,10 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const bool splits = options.batch.splits > 1;
   const bool gradients = !model.options().update;
 
+  const Device& device = find_device(model.options().device);
+
   LearnerMemory m;
+  m.apart = !device.is_host();
   m.devices = options.threads.devices;
   m.learners = m.devices * options.learners;
   m.workers = options.threads.all_workers();
@@ -48,19 +53,29 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
                       (splits ? 1 : 0);
   m.replica = vectors * flat + states;
   if (sync) {
-    const bool mean = (shared && options.sgd.clip_norm > 0) || m.devices > 1;
+    const bool mean = (shared && options.sgd.clip_norm > 0) || m.devices > 1 || m.apart;
     m.central = flat * ((traits.overlaps ? 2 : 1) + traits.state_buffers + (mean ? 1 : 0));
   }
   m.evaluated = flat + states;
+  if (m.apart && m.devices > 1) {
+    m.gathered = flat + (m.learners - options.learners) * states;
+  }
   const bool stays = traits.overlaps && (sync->period(false) > 1 || sync->period(true) > 1);
   const auto times = static_cast<double>(executions(options, traits.overlaps, stays));
   for (const int64_t rows : options.batch.program_rows()) {
     m.bound += times * execution_mb(*model.training(rows));
   }
   const int own = (shared ? 0 : 1) + (!shared && options.sgd.momentum > 0 ? 1 : 0);
-  m.saved = m.evaluated + m.learners * (own * flat + states) +
-            flat * ((traits.overlaps ? 1 : 0) + traits.state_buffers);
-  m.arena = mebibytes(static_cast<double>(model.arena_bytes()));
+  const int of_central = (traits.overlaps ? 1 : 0) + traits.state_buffers;
+  m.saved = m.evaluated + m.learners * (own * flat + states) + of_central * flat;
+  if (m.apart) {
+    // All of a vector at once, or a tensor of each.
+    size_t tensor = 0;
+    for (const auto& slot : layout.parameters) tensor = std::max(tensor, slot.layout.bytes());
+    const int tensors = 1 + m.learners * own + of_central;
+    m.staged = std::max(flat, tensors * mebibytes(static_cast<double>(tensor)));
+  }
+  m.arena = mebibytes(static_cast<double>(model.workspace_bytes(device)));
   return m;
 }
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/machine.h"
 #include "graph/cost.h"
 
 namespace crossbow {
@@ -23,8 +22,8 @@ std::string key_of(const RunConfig& config, const Graph& forward) {
       "with period {}, {} of {} cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
       config.sgd.momentum > 0 ? "on" : "off", config.sgd.clip_norm > 0 ? ", clipped" : "", o.sync,
-      text_or(o.sync_period, "auto"), o.device, physical_cores(), memory_mb() / 1024,
-      text_or(o.threads_per_learner, "any"));
+      text_or(o.sync_period, "auto"), o.device, device_kind(config.device.kind).cores,
+      find_device(config.device.kind).memory_mb() / 1024, text_or(o.threads_per_learner, "any"));
 }
 
 std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {
@@ -43,6 +42,7 @@ LearnerSearch::LearnerSearch(const RunConfig& config, const Graph& forward, Tune
                              Throughput& throughput, Observer& observer)
     : batch_(config.batch),
       devices_(config.device.count),
+      cores_(device_kind(config.device.kind).cores),
       candidates_(arrangements_in(config.teams)),
       retune_(config.retune),
       key_(key_of(config, forward)),
@@ -105,11 +105,11 @@ void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   given_ = settled ? arrangement : candidates_[0];
   if (candidates_.size() > 1 && (!settled || retune_)) tuner_.emplace(candidates_, retune_);
   moving_ = wanted() != arrangement;
-  if (wanted().threads > physical_cores() && wanted() != candidates_[0]) {
+  if (cores_ > 0 && wanted().threads > cores_ && wanted() != candidates_[0]) {
     observer_.note(
         fmt::format("{} on {} cores, as the run has settled on a larger machine; "
                     "`retune` looks again",
-                    text_of(wanted()), physical_cores()));
+                    text_of(wanted()), cores_));
   }
 }
 

@@ -88,7 +88,7 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   CompileOptions compile;
   compile.device = device.kind;
   compile.precision = precision;
-  compile.threads = team.arrangement.threads;
+  compile.threads = team.threads.threads;
   compile.update = sgd.clip_norm == 0 && splits == 1 && !team.averages_gradients();
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;

@@ -2,10 +2,12 @@
 
 #include <malloc.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "core/threads.h"
+#include "device/device.h"
 
 namespace crossbow {
 namespace {
@@ -52,7 +54,7 @@ void compile_training(CompiledModel& model, const RunConfig& run, const data::Da
 CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConfig& team,
                       const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
-  expect_team(team.arrangement.threads);
+  find_device(run.device.kind).expect_team(team.threads.threads);
   CompiledModel model(forward, run.compile_options(team, &tuner));
   compile_training(model, run, dataset);
   Evaluator::compile(model, dataset.test->size(),
@@ -73,23 +75,39 @@ std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const RunConfig&
       statistics_pipeline(run, dataset, engine.workers().count()), images);
 }
 
-/// While a team is filled there is also a replica that it starts from.
-double needed_mb(const LearnerMemory& memory) {
-  return memory.total_mb() + 2 * memory.evaluated;
+/// A memory that has limits of its own: the host's, then those of devices that are apart. In MiB.
+struct Room {
+  std::string name;   // for messages; none if there is but one
+  double needed = 0;  // by a team
+  double taken = 0;   // of that, for as long as the team lives
+  double left = 0;
+};
+
+/// While a team is filled the host also has a replica that it starts from.
+std::vector<Room> rooms_for(const LearnerMemory& m, const RunConfig& run) {
+  std::vector<Room> rooms;
+  rooms.push_back({m.apart ? " of the host's memory" : "", m.host_mb() + 2 * m.evaluated + m.staged,
+                   m.host_mb(), free_memory_mb()});
+  for (int d = 0; m.apart && d < m.devices; ++d) {
+    const double needed = m.device_mb(d);
+    rooms.push_back({fmt::format(" of the memory of {}:{}", run.device.kind, d), needed, needed,
+                     find_device(run.device.kind, d).free_memory_mb()});
+  }
+  return rooms;
 }
 
 /// `batches` has some of its buffers already.
 const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfig& run,
                                      const data::Pipeline& batches) {
   malloc_trim(0);  // what another team had is not taken any more
-  const double needed = needed_mb(memory) - mebibytes(static_cast<double>(batches.buffer_bytes()));
-  const double left = free_memory_mb();
-  if (needed > left) {
+  std::vector<Room> rooms = rooms_for(memory, run);
+  rooms[0].needed -= mebibytes(static_cast<double>(batches.buffer_bytes()));
+  for (const Room& room : rooms) {
+    if (room.needed <= room.left) continue;
     fail_usage(
-        "`learners` {}: with a batch of {} they need {:.0f} MiB, and this process may take {:.0f} "
-        "more; "
-        "choose fewer, a smaller `batch`, or more `splits`",
-        memory.learners / memory.devices, run.batch, needed, left);
+        "`learners` {}: with a batch of {} they need {:.0f} MiB{}, and this process may take "
+        "{:.0f} more; choose fewer, a smaller `batch`, or more `splits`",
+        memory.learners / memory.devices, run.batch, room.needed, room.name, room.left);
   }
   return memory;
 }
@@ -102,8 +120,9 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
     const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, p);
     m.batches += mebibytes(static_cast<double>(bytes));
   };
+  const int evaluating = m.apart ? m.workers / m.devices : m.workers;
   const auto add_programs = [&](const Program& program) {
-    m.bound += m.workers * execution_mb(program);
+    m.bound += evaluating * execution_mb(program);
   };
   add_pipeline(run.training_batches(team.learners()));
   const int64_t rows = evaluation_rows(batch.part_rows());
@@ -117,7 +136,7 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
     const int64_t batches = Statistics::batches(dataset.train->size(), p.batch, images);
     const auto states = static_cast<double>(model.parameters()->state_elements *
                                             static_cast<int64_t>(sizeof(float)));
-    m.evaluated += mebibytes(static_cast<double>(m.workers + batches + 1) * states);
+    m.evaluated += mebibytes(static_cast<double>(evaluating + batches + 1) * states);
   }
   return m;
 }
@@ -146,12 +165,16 @@ const Replica& Team::model_at(int64_t step) {
 }
 
 int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int most) {
-  const double left = free_memory_mb() + memory.total_mb();
+  const std::vector<Room> now = rooms_for(memory, run);
+  const DeviceKind kind = device_kind(run.device.kind);
   const auto sync = run.team({most, 1}).sync;  // what it takes is the same for any number
   const auto fits = [&](int learners) {
-    const TeamConfig team{{learners, 1}, plan_threads(run.device.count, learners, 1), sync};
+    const TeamConfig team{{learners, 1}, plan_threads(kind, run.device.count, learners, 1), sync};
     const LearnerMemory m = memory_for(model, run, team, dataset);
-    return needed_mb(m) + m.saved <= left;
+    std::vector<Room> then = rooms_for(m, run);
+    then[0].needed += m.saved;
+    return std::equal(then.begin(), then.end(), now.begin(),
+                      [](const Room& a, const Room& b) { return a.needed <= b.left + b.taken; });
   };
   while (most > 1 && !fits(most)) --most;
   return most;

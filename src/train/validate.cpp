@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "core/error.h"
-#include "core/machine.h"
 #include "core/nearest.h"
 #include "data/memory.h"
 #include "device/device.h"
@@ -50,9 +49,19 @@ void validate_texts(const TrainOptions& o) {
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
   if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
-  if (devices.count > physical_cores()) {
+  const DeviceKind kind = device_kind(devices.kind);
+  if (kind.cores > 0 && devices.count > kind.devices) {
     fail_usage("`device` {}: {} devices need as many cores, and this process may use {}", o.device,
-               devices.count, physical_cores());
+               devices.count, kind.devices);
+  }
+  if (devices.count > kind.devices) {
+    fail_usage("`device` {}: of {} this machine has {}", o.device, devices.kind, kind.devices);
+  }
+  if (kind.cores == 0 && !o.resume && o.threads_per_learner.value_or(1) > 1) {
+    fail_usage(
+        "`threads-per-learner` {}: a learner on {} needs one thread, which only gives work; leave "
+        "it out",
+        *o.threads_per_learner, devices.kind);
   }
 }
 
