@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "device/device.h"
 
 namespace crossbow {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
-
 namespace crossbow {
+
+struct DeviceKind;
 
 /// The workers of each device: teams of threads, each of which runs one learner at a time. Devices
 /// that are groups of cores have equal shares of the machine's. A plain value.

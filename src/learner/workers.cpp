@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/threads.h"
+#include "device/device.h"
 
 namespace crossbow {
 namespace {

@@ -9,10 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "device/device.h"
 #include "learner/thread_plan.h"
 
 namespace crossbow {
+
+class Device;
 
 /// Used by one thread, which made it.
 class Workers {
