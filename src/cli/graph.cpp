@@ -30,7 +30,7 @@ struct Flags {
 };
 
 struct Memory {
-  double parameters, optimiser, states, activations, activations_without_reuse;  // MiB
+  double parameters, slots, states, activations, activations_without_reuse;  // MiB
   LearnerMemory learners;
 };
 
@@ -41,7 +41,7 @@ Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig
   const auto flat = static_cast<double>(layout.parameter_elements) * size_of(layout.dtype);
   Memory m;
   m.parameters = mebibytes(flat);
-  m.optimiser = config.sgd.momentum > 0 ? mebibytes(flat) : 0;
+  m.slots = mebibytes(static_cast<double>(config.optimizer.slots.size()) * flat);
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
@@ -69,7 +69,7 @@ Json to_json(const Graph& graph, const Memory& m) {
   return {{"nodes", std::move(nodes)},
           {"memory_mb",
            {{"parameters", m.parameters},
-            {"optimiser", m.optimiser},
+            {"optimiser", m.slots},
             {"states", m.states},
             {"activations", m.activations},
             {"activations_without_reuse", m.activations_without_reuse},
@@ -106,7 +106,7 @@ void print_nodes(const Graph& graph) {
 void print_memory(const Memory& m, const RunConfig& c) {
   put("\nmemory of one learner training at batch {} in {}, MiB\n", c.batch, name_of(c.precision));
   put("  parameters       {:10.2f}\n", m.parameters);
-  put("  optimiser state  {:10.2f}\n", m.optimiser);
+  put("  optimiser state  {:10.2f}\n", m.slots);
   put("  running states   {:10.2f}\n", m.states);
   put("  activations      {:10.2f}   with gradients and scratch; {:.2f} without reuse\n",
       m.activations, m.activations_without_reuse);

@@ -17,7 +17,7 @@ struct Step {
   uint64_t seed = 0;
   uint32_t epoch = 0;
   uint64_t first_sample = 0;  // position in the epoch of the batch's first row
-  SgdStep sgd;                // for programs that update (CompileOptions::update)
+  UpdateStep update;          // for programs that update (CompileOptions::update)
 };
 
 /// Addresses in the order of the node's inputs and outputs; absent optional inputs are null.

@@ -1,4 +1,4 @@
-// Arithmetic on flat spans of parameters, written once per device: optimisers and sync algorithms
+// Arithmetic on flat spans of parameters, written once per device: optimizers and sync algorithms
 // are built from it.
 #pragma once
 
@@ -7,25 +7,16 @@
 #include <string_view>
 
 #include "core/dtype.h"
+#include "device/optimizer.h"
 
 namespace crossbow {
 
-/// One step of stochastic gradient descent, PyTorch's form, with a pull towards a central model z,
-/// fused into one pass over memory:
-///   d = gradient_scale·g + weight_decay·w;  v = momentum·v + d;
-///   next = w − lr·(nesterov ? d + momentum·v : v) − pull·(w − z)
-struct SgdStep {
-  double lr = 0, momentum = 0, weight_decay = 0;
-  bool nesterov = false;
-  double pull = 0;
-};
-
 /// What a step reads and writes.
-struct SgdSpans {
+struct UpdateSpans {
   const void* weights;
   const void* gradient;
-  void* velocity;                          // null iff momentum is 0
-  const void* central;                     // null iff pull is 0
+  SlotAddresses slots;                     // the optimizer's, in its order
+  const void* central;                     // may be null where there is no pull
   void* next;                              // may be `weights`
   const double* gradient_scale = nullptr;  // null: 1
 };
@@ -36,7 +27,10 @@ struct SgdSpans {
 class VectorMath {
  public:
   virtual ~VectorMath() = default;
-  virtual void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const = 0;
+  /// A rule's step and the pull, fused into one pass over memory. Throws Error if the device has no
+  /// loop for the rule.
+  virtual void update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
+                      int64_t n) const = 0;
   /// out = Σ factors[i]·terms[i], added up in that order; `out` may be one of the terms.
   virtual void combine(std::span<const double> factors, std::span<const void* const> terms,
                        void* out, int64_t n) const = 0;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "learner/optimizer.h"
 
 namespace crossbow {
 namespace {
@@ -50,9 +49,11 @@ std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
 }
 
 Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
-                 const ParameterLayout& layout, double clip_norm, Place place)
+                 const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm,
+                 Place place)
     : sync_(std::move(sync)),
       lockstep_(lockstep),
+      optimizer_(optimizer),
       clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
@@ -70,6 +71,8 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
   for (int i = 0; i < sync_->traits().state_buffers; ++i) {
     state_.push_back(device.allocate_zeroed(bytes));
   }
+  const size_t slots = sync_->traits().averages_gradients ? optimizer_.slots.size() : 0;
+  for (size_t i = 0; i < slots; ++i) slots_.push_back(device.allocate_zeroed(bytes));
   if (phases_.size() > 1 || !device.is_host()) mean_ = device.allocate_zeroed(bytes);
   if (clip_norm_ > 0) limits_ = device.allocate(static_cast<size_t>(chunks_ + 1) * sizeof(double));
 }
@@ -184,7 +187,9 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
                 .previous_z = at(z(side(exchange + 1))),
                 .next_z = at(z(side(exchange + 1))),
                 .weights = s.weights_,
-                .state = s.state_});
+                .state = s.state_,
+                .optimizer = &optimizer_,
+                .slots = addresses_of(slots_, first)});
 }
 
 }  // namespace crossbow

@@ -58,9 +58,10 @@ class Central {
     int64_t described_exchange_ = -1;  // of the run, which input_ belongs to
   };
 
-  /// `clip_norm`: of the mean gradient, for algorithms that average gradients; 0: no limit.
+  /// For algorithms that average gradients: the optimizer that takes their mean, and the limit of
+  /// its norm, 0 for none.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
-          const ParameterLayout& layout, double clip_norm, Place place);
+          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Place place);
 
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
   /// the segment (after the last segment: 0 for now).
@@ -70,6 +71,8 @@ class Central {
   std::byte* z(int side) const { return z_[side].data(); }
   /// What a checkpoint needs beside z: the z before, the algorithm's own buffers.
   std::vector<std::byte*> state() const;
+  /// The optimizer's, where the central model is what it updates.
+  std::span<const Buffer> slots() const { return slots_; }
 
   void start(Describe describe);
   /// Ends a segment, all of whose exchanges are complete; so many.
@@ -111,6 +114,7 @@ class Central {
 
   const std::shared_ptr<const SyncAlgorithm> sync_;
   const Lockstep& lockstep_;
+  const Optimizer optimizer_;
   const double clip_norm_;
   const int64_t elements_, element_bytes_, chunk_, chunks_;  // of elements; their number
   const Place place_;
@@ -119,7 +123,7 @@ class Central {
   const std::vector<Phase> phases_;
   Buffer z_[2];
   int64_t side_ = 0;
-  std::vector<Buffer> state_;
+  std::vector<Buffer> state_, slots_;
   Buffer mean_;    // where it outlives a phase, or is of one chunk
   Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
   std::unique_ptr<Event> made_;    // the last exchange given

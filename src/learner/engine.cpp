@@ -20,7 +20,7 @@ Engine::Engine(CompiledModel& model, const EngineOptions& options)
       layout_(model.parameters()),
       devices_(find_devices(model.options().device, options.threads.devices)),
       landed_(static_cast<size_t>(options.threads.devices * options.learners)),
-      snapshot_(*layout_, device(), /*trained=*/false),
+      snapshot_(*layout_, device()),
       workers_(devices_, options.threads) {
   std::vector<std::optional<Workspace>> workspaces(static_cast<size_t>(workers_.count()));
   workers_.run([&](int w) {
@@ -67,7 +67,7 @@ void Engine::start_from(const Replica& model) {
       }
     }
     device.copy_now(learner.states(), model.states.data(), model.states.size());
-    if (learner.momentum()) device.zero_now(learner.momentum(), weight_bytes());
+    for (const Buffer& slot : learner.slots()) device.zero_now(slot.data(), slot.size());
   }
 }
 

@@ -21,8 +21,9 @@ struct EngineOptions {
   int learners = 1;    // of each device
   ThreadPlan threads;  // as many a worker as CompileOptions::threads
   BatchShape batch;
-  Sgd sgd;
-  uint64_t seed = 0;  // of what layers draw
+  Optimizer optimizer = make_sgd();
+  double clip_norm = 0;  // 0: no limit
+  uint64_t seed = 0;     // of what layers draw
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes.
@@ -41,11 +42,12 @@ struct Segment {
 
 /// A flat buffer of a running engine.
 struct EngineBuffer {
-  enum class Kind { weights, momentum, states, central };
+  enum class Kind { weights, slot, states, central };
   Kind kind;
-  int64_t index;  // of the learner; of the central model's buffer
+  int64_t index;  // of the learner, 0 where all share it; of the central model's buffer
   std::byte* data;
-  Device* device;  // whose memory it is
+  Device* device;    // whose memory it is
+  std::string slot;  // which of the optimizer's
 };
 
 /// What engines share: devices, workers and their workspaces, learners and their steps under way.
@@ -57,7 +59,7 @@ class Engine {
   Engine(const Engine&) = delete;
 
   /// Gives every learner these weights and states, which lie in the host's memory, and zero
-  /// momentum.
+  /// slots.
   virtual void start_from(const Replica& model);
 
   /// Trains until the segment is done or `stop` said so, calling `progress` a few times a second
@@ -95,6 +97,7 @@ class Engine {
   /// What a step, with its share of an exchange, must move in memory for its update.
   virtual UpdateTraffic update_traffic() const = 0;
   const BatchShape& batch() const { return options_.batch; }
+  const Optimizer& optimizer() const { return options_.optimizer; }
   const ParameterLayout& layout() const { return *layout_; }
   Workers& workers() { return workers_; }
   /// Of the workers that can read the snapshot.

@@ -10,7 +10,7 @@ namespace {
 
 /// Programs that update leave no whole gradient for anything else to be done with it.
 void expect_no_use_of_whole_gradient(const LearnerPlan& plan) {
-  const char* use = plan.sgd.clip_norm > 0  ? "a clip norm"
+  const char* use = plan.clip_norm > 0      ? "a clip norm"
                     : plan.batch.splits > 1 ? "a batch in parts"
                     : plan.shared_weights   ? "shared weights"
                                             : nullptr;
@@ -37,20 +37,25 @@ Learner::Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
     : plan_(plan),
       dtype_(model.parameters()->dtype),
       elements_(model.parameters()->parameter_elements),
-      programs_update_(model.options().update),
+      programs_update_(model.options().update.has_value()),
       program_rows_(plan.batch.program_rows()),
       workspaces_(workspaces.begin(), workspaces.end()),
       done_(device.make_event()) {
+  assert(plan.optimizer.slots.size() <= kMostSlots);
   if (programs_update_) expect_no_use_of_whole_gradient(plan);
+  assert(!programs_update_ || (model.options().update->rule == plan.optimizer.rule &&
+                               model.options().update->slots == plan.optimizer.slots));
   const ParameterLayout& layout = *model.parameters();
   const size_t bytes = static_cast<size_t>(elements_) * size_of(layout.dtype);
   const bool pulled = plan.central[0] != nullptr, shared = plan.shared_weights != nullptr;
   if (!shared) weights_[0] = device.allocate_zeroed(bytes);
   if (pulled) weights_[1] = device.allocate_zeroed(bytes);
-  if (!shared && plan.sgd.momentum > 0) momentum_ = device.allocate_zeroed(bytes);
+  for (size_t i = 0; !shared && i < plan.optimizer.slots.size(); ++i) {
+    slots_.push_back(device.allocate_zeroed(bytes));
+  }
   if (!programs_update_) gradients_ = device.allocate_zeroed(bytes);
   if (plan.batch.splits > 1) part_gradients_ = device.allocate_zeroed(bytes);
-  if (!shared && plan.sgd.clip_norm > 0) clip_ = device.allocate(2 * sizeof(double));
+  if (!shared && plan.clip_norm > 0) clip_ = device.allocate(2 * sizeof(double));
   states_ =
       device.allocate_zeroed(static_cast<size_t>(layout.state_elements) * size_of(layout.dtype));
 
@@ -66,7 +71,7 @@ Learner::Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
       view.parameters = weights(route.from);
       view.next_parameters = weights(route.to);
       view.gradients = (plan.batch.splits > 1 ? part_gradients_ : gradients_).data();
-      view.momentum = momentum_.data();
+      view.slots = addresses_of(slots_);
       view.states = states_.data();
       view.central = plan.central[static_cast<size_t>(route.from)];
       for (size_t program = 0; program < program_rows_.size(); ++program) {
@@ -114,18 +119,17 @@ double Learner::mean_loss(std::span<const float> losses, int64_t rows) const {
   return mean;
 }
 
-void Learner::update(Queue& queue, const SgdStep& step, Route route) {
+void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const VectorMath& math = queue.math(dtype_);
-  SgdSpans spans{weights(route.from), gradients(), step.momentum > 0 ? momentum() : nullptr,
-                 step.pull != 0 ? plan_.central[static_cast<size_t>(route.from)] : nullptr,
-                 weights(route.to)};
+  UpdateSpans spans{weights(route.from), gradients(), addresses_of(slots_),
+                    plan_.central[static_cast<size_t>(route.from)], weights(route.to)};
   if (clip_.data()) {
     auto* const squared_norm = clip_.as<double>();
     math.squared_norm(gradients(), elements_, squared_norm);
-    math.find_clip_scale(plan_.sgd.clip_norm, squared_norm, 1, squared_norm + 1);
+    math.find_clip_scale(plan_.clip_norm, squared_norm, 1, squared_norm + 1);
     spans.gradient_scale = squared_norm + 1;
   }
-  math.sgd_step(step, spans, elements_);
+  math.update(*plan_.optimizer.rule, step, spans, elements_);
 }
 
 void Learner::idle_step(int worker, double pull, Route route) {
@@ -139,14 +143,13 @@ void Learner::idle_step(int worker, double pull, Route route) {
 
 void Learner::timed_step(int worker, Step step, double lr, double pull, Route route,
                          std::span<double> seconds) {
-  step.sgd = sgd_step(plan_.sgd, lr);
-  step.sgd.pull = pull;
+  step.update = plan_.optimizer.at(lr, pull);
   const Bound& bound = bound_for(worker, route, plan_.batch.rows);
   bound.execution.run_timed(step, seconds.first(seconds.size() - 1));
   if (!updates_afterwards()) return;
   const auto start = std::chrono::steady_clock::now();
   Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
-  update(queue, step.sgd, route);
+  update(queue, step.update, route);
   queue.finish();
   seconds.back() += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "learner/optimizer.h"
+#include "device/sgd.h"
 #include "plan/compiled_model.h"
 
 namespace crossbow {
@@ -28,7 +28,8 @@ struct BatchShape {
 /// How the learners of a device work; the same for all of them.
 struct LearnerPlan {
   BatchShape batch;
-  Sgd sgd;
+  Optimizer optimizer = make_sgd();
+  double clip_norm = 0;  // of the whole gradient; 0: no limit
   /// Shared weights: the step leaves its gradient, and somebody else updates the weights.
   std::byte* shared_weights = nullptr;
   /// The two sides of a central model, for learners that are pulled towards it; else null.
@@ -66,8 +67,7 @@ class Learner {
   void step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
             std::span<float> losses, F before_update) {
     Queue& queue = begin(worker);
-    step.sgd = sgd_step(plan_.sgd, lr);
-    step.sgd.pull = pull;
+    step.update = plan_.optimizer.at(lr, pull);
     bool updates;
     if (plan_.batch.splits > 1) {
       add_up_parts(worker, step, rows, route, losses);
@@ -77,7 +77,7 @@ class Learner {
       updates = bound.execution.run(step, before_update);
       queue.copy(losses.data(), bound.loss, sizeof(float));
     }
-    if (updates && updates_afterwards()) update(queue, step.sgd, route);
+    if (updates && updates_afterwards()) update(queue, step.update, route);
     queue.mark(*done_);
   }
   /// A step without a batch, with which a segment ends: the pull alone.
@@ -95,7 +95,8 @@ class Learner {
   std::byte* weights(int side) const {
     return plan_.shared_weights ? plan_.shared_weights : weights_[side].data();
   }
-  std::byte* momentum() const { return momentum_.data(); }
+  /// The optimizer's; none where the weights are shared.
+  std::span<const Buffer> slots() const { return slots_; }
   std::byte* gradients() const { return gradients_.data(); }
   std::byte* states() const { return states_.data(); }
 
@@ -113,7 +114,7 @@ class Learner {
   bool updates_afterwards() const { return !programs_update_ && !plan_.shared_weights; }
   /// The worker's queue, in which a step of this learner may begin.
   Queue& begin(int worker);
-  void update(Queue& queue, const SgdStep& step, Route route);
+  void update(Queue& queue, const UpdateStep& step, Route route);
   /// Leaves the batch's gradient in gradients().
   void add_up_parts(int worker, Step step, int64_t rows, Route route, std::span<float> losses);
   size_t index(int worker, Route route, size_t program) const {
@@ -137,7 +138,8 @@ class Learner {
   const bool programs_update_;
   const std::vector<int64_t> program_rows_;
   const std::vector<const Workspace*> workspaces_;  // by worker
-  Buffer weights_[2], momentum_, gradients_, part_gradients_, states_;
+  Buffer weights_[2], gradients_, part_gradients_, states_;
+  std::vector<Buffer> slots_;
   Buffer clip_;  // with a clip norm: the gradient's squared norm, and the scale that follows
   std::unique_ptr<Event> done_;
   int last_worker_ = -1;

@@ -46,15 +46,14 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   m.devices = options.threads.devices;
   m.learners = m.devices * options.learners;
   m.workers = options.threads.all_workers();
-  const int vectors = (shared            ? 0
-                       : traits.overlaps ? 2
-                                         : 1) +
-                      (!shared && options.sgd.momentum > 0 ? 1 : 0) + (gradients ? 1 : 0) +
-                      (splits ? 1 : 0);
+  const auto slots = static_cast<int>(options.optimizer.slots.size());
+  const int vectors =
+      (shared ? 0 : (traits.overlaps ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
+  const int state_buffers = traits.state_buffers + (shared ? slots : 0);
   m.replica = vectors * flat + states;
   if (sync) {
-    const bool mean = (shared && options.sgd.clip_norm > 0) || m.devices > 1 || m.apart;
-    m.central = flat * ((traits.overlaps ? 2 : 1) + traits.state_buffers + (mean ? 1 : 0));
+    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || m.apart;
+    m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + (mean ? 1 : 0));
   }
   m.evaluated = flat + states;
   if (m.apart && m.devices > 1) {
@@ -65,8 +64,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   for (const int64_t rows : options.batch.program_rows()) {
     m.bound += times * execution_mb(*model.training(rows));
   }
-  const int own = (shared ? 0 : 1) + (!shared && options.sgd.momentum > 0 ? 1 : 0);
-  const int of_central = (traits.overlaps ? 1 : 0) + traits.state_buffers;
+  const int own = shared ? 0 : 1 + slots;
+  const int of_central = (traits.overlaps ? 1 : 0) + state_buffers;
   m.saved = m.evaluated + m.learners * (own * flat + states) + of_central * flat;
   if (m.apart) {
     // All of a vector at once, or a tensor of each.

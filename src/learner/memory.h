@@ -15,7 +15,7 @@ struct LearnerMemory {
   bool apart = false;  // the devices have memory of their own, which the host cannot use
 
   // In the devices' memory.
-  double replica = 0;  // of a learner: weights (on both sides), momentum, gradient, running states
+  double replica = 0;  // of a learner: weights (on both sides), slots, gradient, running states
   double central = 0;  // of a device: the central model and what its algorithm keeps
   double arena = 0;    // of a worker: activations, their gradients, scratch; the batch, if apart
   double evaluated = 0;  // of the first: the copy of the central model that is evaluated and saved

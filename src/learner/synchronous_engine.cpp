@@ -19,7 +19,7 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
   on_each_device([&](int d) {
     if (sync_) {
       centrals_.push_back(std::make_unique<Central>(
-          sync_, lockstep_, layout(), options.sgd.clip_norm,
+          sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
           Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}));
     }
     const LearnerPlan plan = plan_of(d);
@@ -31,7 +31,7 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
 }
 
 LearnerPlan SynchronousEngine::plan_of(int device) const {
-  LearnerPlan plan{options().batch, options().sgd};
+  LearnerPlan plan{options().batch, options().optimizer, options().clip_norm};
   const Central* const central = central_of(device);
   if (averages_gradients()) plan.shared_weights = central->z(0);
   if (lockstep_.overlaps()) {
@@ -56,23 +56,34 @@ void SynchronousEngine::resume(int64_t exchanges, int64_t since_exchange) {
   for (size_t d = 1; d < centrals_.size(); ++d) {
     const auto from = centrals_[0]->state(), to = centrals_[d]->state();
     for (size_t i = 0; i < to.size(); ++i) devices()[d]->copy_now(to[i], from[i], weight_bytes());
+    const auto slots = centrals_[0]->slots(), own = centrals_[d]->slots();
+    for (size_t i = 0; i < own.size(); ++i) {
+      devices()[d]->copy_now(own[i].data(), slots[i].data(), own[i].size());
+    }
   }
 }
 
 std::vector<EngineBuffer> SynchronousEngine::buffers() const {
   using Kind = EngineBuffer::Kind;
   std::vector<EngineBuffer> all;
-  const auto add = [&](Kind kind, size_t index, std::byte* data, Device& device) {
-    if (data) all.push_back({kind, static_cast<int64_t>(index), data, &device});
+  const auto add = [&](Kind kind, size_t index, std::byte* data, Device& device,
+                       const std::string& slot = {}) {
+    if (data) all.push_back({kind, static_cast<int64_t>(index), data, &device, slot});
+  };
+  const auto add_slots = [&](size_t index, std::span<const Buffer> slots, Device& device) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      add(Kind::slot, index, slots[i].data(), device, optimizer().slots[i]);
+    }
   };
   for (int j = 0; j < learners(); ++j) {
     const auto at = static_cast<size_t>(j);
     Device& device = this->device(device_of(j));
     if (sync_ && !averages_gradients()) add(Kind::weights, at, learner(j).weights(side()), device);
-    add(Kind::momentum, at, learner(j).momentum(), device);
+    add_slots(at, learner(j).slots(), device);
     if (learners() > 1) add(Kind::states, at, learner(j).states(), device);
   }
   if (sync_) {
+    add_slots(0, central_of(0)->slots(), device(0));
     const std::vector<std::byte*> state = central_of(0)->state();
     for (size_t i = 0; i < state.size(); ++i) add(Kind::central, i, state[i], device(0));
   }
@@ -207,22 +218,23 @@ void SynchronousEngine::time_step(const Step& step, double lr, std::span<double>
 }
 
 UpdateTraffic SynchronousEngine::update_traffic() const {
-  const UpdateTraffic sgd = options().sgd.momentum > 0 ? UpdateTraffic{} : UpdateTraffic{3, 2};
-  if (!sync_) return sgd;
+  const auto slots = static_cast<double>(optimizer().slots.size());
+  const UpdateTraffic own{3 + 2 * slots, 2 + slots};
+  if (!sync_) return own;
   const auto k = static_cast<double>(learners());
   const double share = 1.0 / static_cast<double>(sync_->period(false));
   if (lockstep_.overlaps()) {
     // The step reads z too and writes other weights than it reads; the exchange reads all weights,
     // z and the z before, and writes z.
-    return {sgd.accesses + share * (1 + (k + 3) / k), sgd.arrays + 1 + 2 / k};
+    return {own.accesses + share * (1 + (k + 3) / k), own.arrays + 1 + 2 / k};
   }
   if (averages_gradients()) {
     // The step leaves its gradient, which the exchange reads besides what one learner's update
     // reads and writes.
-    return {1 + (k + sgd.accesses - 1) / k, 1 + (sgd.arrays - 1) / k};
+    return {1 + (k + own.accesses - 1) / k, 1 + (own.arrays - 1) / k};
   }
   // The exchange reads all weights and writes them and z.
-  return {sgd.accesses + share * (2 * k + 1) / k, sgd.arrays + 1 / k};
+  return {own.accesses + share * (2 * k + 1) / k, own.arrays + 1 / k};
 }
 
 }  // namespace crossbow

@@ -37,7 +37,7 @@ Bound measure_bound(const Program& program, const UpdateTraffic& traffic, Device
   const auto kernels = program.prepared_kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Program::Op& op = program.ops()[i];
-    if (op.kind == "sgd" || op.kind == "reorder") continue;  // counted below; no layer's work
+    if (op.update || op.kind == "reorder") continue;  // counted below; no layer's work
     const bool ours = kernels[i]->implementation.rfind("loops", 0) == 0;
     if (ours && op.flops == 0) {
       bytes += op.bytes;

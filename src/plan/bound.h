@@ -11,14 +11,14 @@ struct Bound {
       0;  // products and library kernels, each alone in warm memory, the least of several
   double element_wise =
       0;                 // bytes that our other loops must move, each operand once, over bandwidth
-  double update = 0;     // bytes of the optimiser's pass, over that of memory as large as it needs
+  double update = 0;     // bytes of the optimizer's pass, over that of memory as large as it needs
   double bandwidth = 0;  // bytes/s of a copy within as much memory as the arena
 
   double seconds() const { return library + element_wise + update; }
 };
 
 /// What a step's update must move, in passes over arrays as large as the parameters. As it stands,
-/// SGD with momentum: read weights, gradient and velocity, write weights and velocity.
+/// with one slot: read weights, gradient and slot, write weights and slot.
 struct UpdateTraffic {
   double accesses = 5;
   double arrays = 3;  // how many lie in memory

@@ -304,25 +304,26 @@ class Compiler {
 
   void update(const ParameterLayout::Slot& slot, const Stored& gradient) {
     use(gradient);
-    const Stored weights{slot.layout, location(Place::parameter, slot), -1};
-    const Stored momentum{slot.layout, location(Place::momentum, slot), -1};
-    const Stored central{slot.layout, location(Place::central, slot), -1};
-    const Stored next{slot.layout, location(Place::next_parameter, slot), -1};
+    const auto at = [&](Place place, size_t index = 0) -> Stored {
+      Location to = location(place, slot);
+      to.slot = index;
+      return {slot.layout, to, -1};
+    };
+    const UpdateRule& rule = *options_.update->rule;
+    std::vector<Stored> inputs{at(Place::parameter), gradient, at(Place::central)};
+    for (size_t i = 0; i < options_.update->slots.size(); ++i) inputs.push_back(at(Place::slot, i));
     if (!updates_) program_->first_update_ = program_->kernels_.size();
     updates_ = true;
-    PreparedKernel kernel{{slot.layout, slot.layout, slot.layout, slot.layout}, {slot.layout}};
-    kernel.implementation = "loops:sgd";
-    kernel.bind = [math = &vector_math(kernels_, master_dtype()),
+    PreparedKernel kernel{std::vector<Layout>(inputs.size(), slot.layout), {slot.layout}};
+    kernel.implementation = fmt::format("loops:{}", rule.name);
+    kernel.bind = [&rule, math = &vector_math(kernels_, master_dtype()),
                    n = slot.layout.elements()](Operands o) -> Call {
-      return [=, w = o.inputs[0], g = o.inputs[1], v = o.inputs[2], z = o.inputs[3],
-              next = o.outputs[0]](const Step& step) {
-        const SgdStep& sgd = step.sgd;
-        math->sgd_step(
-            sgd, {w, g, sgd.momentum > 0 ? v : nullptr, sgd.pull != 0 ? z : nullptr, next}, n);
-      };
+      UpdateSpans spans{o.inputs[0], o.inputs[1], {}, o.inputs[2], o.outputs[0]};
+      std::copy(o.inputs.begin() + 3, o.inputs.end(), spans.slots.begin());
+      return [=, &rule](const Step& step) { math->update(rule, step.update, spans, n); };
     };
-    emit({slot.name, "sgd", {}, 0, true}, std::move(kernel), {weights, gradient, momentum, central},
-         {next});
+    emit({slot.name, std::string(rule.name), {}, 0, true, true}, std::move(kernel), inputs,
+         {at(Place::next_parameter)});
   }
 
   void find_last_readers() {

@@ -13,8 +13,8 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
          program_->arena_bytes());
   }
-  const auto base = [&](Program::Place place) -> std::byte* {
-    switch (place) {
+  const auto base = [&](Program::Location location) -> std::byte* {
+    switch (location.place) {
       case Program::Place::absent:
         break;
       case Program::Place::arena:
@@ -25,8 +25,8 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
         return replica.next_parameters;
       case Program::Place::gradient:
         return replica.gradients;
-      case Program::Place::momentum:
-        return replica.momentum;
+      case Program::Place::slot:
+        return static_cast<std::byte*>(replica.slots[location.slot]);
       case Program::Place::state:
         return replica.states;
       case Program::Place::central:
@@ -35,7 +35,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     return nullptr;
   };
   const auto address = [&](Program::Location location) -> void* {
-    std::byte* const from = base(location.place);
+    std::byte* const from = base(location);
     return from ? from + location.offset : nullptr;
   };
   for (const Program::Kernel& kernel : program_->kernels_) {

@@ -120,18 +120,20 @@ int64_t ParameterLayout::trained() const {
   return n;
 }
 
-Replica::Replica(const ParameterLayout& layout, bool with_gradients)
+Replica::Replica(const ParameterLayout& layout, bool with_gradients, size_t slot_count)
     : device(&find_device("cpu")),
       parameters(layout.parameter_elements * size_of(layout.dtype)),
       gradients(with_gradients ? layout.parameter_elements * size_of(layout.dtype) : 0),
-      momentum(layout.parameter_elements * size_of(layout.dtype)),
-      states(layout.state_elements * size_of(layout.dtype)) {}
+      states(layout.state_elements * size_of(layout.dtype)) {
+  for (size_t i = 0; i < slot_count; ++i) slots.emplace_back(parameters.size());
+}
 
-Replica::Replica(const ParameterLayout& layout, Device& on, bool trained)
+Replica::Replica(const ParameterLayout& layout, Device& on, size_t slot_count)
     : device(&on),
       parameters(on.allocate_zeroed(layout.parameter_elements * size_of(layout.dtype))),
-      momentum(on.allocate_zeroed(trained ? parameters.size() : 0)),
-      states(on.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {}
+      states(on.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {
+  for (size_t i = 0; i < slot_count; ++i) slots.push_back(on.allocate_zeroed(parameters.size()));
+}
 
 void read_part(const Layout& layout, const void* from, int64_t first, std::span<float> row_major) {
   for_each_element(layout, first, row_major.size(),

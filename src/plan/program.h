@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@
 
 namespace crossbow {
 
-/// Where each parameter lies in a replica's flat buffers (weights, gradient, momentum alike) and
+/// Where each parameter lies in a replica's flat buffers (weights, gradient, optimizer's slots) and
 /// each state in its state buffer, in the plan's own layout. All programs of a model share one.
 /// Slots are 64-byte aligned; padding is zero.
 struct ParameterLayout {
@@ -38,28 +39,30 @@ struct ParameterLayout {
 /// for the whole gradient.
 struct Replica {
   /// In the host's memory.
-  explicit Replica(const ParameterLayout& layout, bool with_gradients = true);
-  /// In a device's: parameters and states, and momentum if it is to be trained.
-  Replica(const ParameterLayout& layout, Device& device, bool trained);
+  explicit Replica(const ParameterLayout& layout, bool with_gradients = true, size_t slots = 0);
+  /// In a device's, without gradients.
+  Replica(const ParameterLayout& layout, Device& device, size_t slots = 0);
   Device* device;
-  Buffer parameters, gradients, momentum, states;
+  Buffer parameters, gradients, states;
+  std::vector<Buffer> slots;  // the optimizer's
 };
 
 /// The flat buffers that an execution works on, each laid out by ParameterLayout; null where its
 /// program needs none.
 struct ReplicaView {
-  std::byte *parameters = nullptr, *gradients = nullptr, *momentum = nullptr, *states = nullptr;
+  std::byte *parameters = nullptr, *gradients = nullptr, *states = nullptr;
+  SlotAddresses slots{};  // the optimizer's
   /// Where programs that update leave the weights: `parameters`, or another buffer, so that others
   /// may read the old ones meanwhile.
   std::byte* next_parameters = nullptr;
-  const std::byte* central = nullptr;  // what SgdStep::pull pulls towards
+  const std::byte* central = nullptr;  // what UpdateStep::pull pulls towards
 
   ReplicaView() = default;
   ReplicaView(const Replica& replica)  // NOLINT: a replica is a view of itself
       : parameters(replica.parameters.data()),
         gradients(replica.gradients.data()),
-        momentum(replica.momentum.data()),
         states(replica.states.data()),
+        slots(addresses_of(replica.slots)),
         next_parameters(parameters) {}
 };
 
@@ -68,10 +71,10 @@ struct CompileOptions {
   DType precision = DType::f32;
   int threads = 1;  // OpenMP team that runs each call
   bool reuse_memory = true;
-  /// Ends the step with the optimiser's, by Step::sgd: each parameter is updated as soon as its
+  /// Ends the step with this optimizer's, by Step::update: each parameter is updated as soon as its
   /// gradient is there and nobody reads it any more, while both are in the cache. The gradient is
   /// then a temporary like others.
-  bool update = false;
+  std::optional<Optimizer> update;
   AlgorithmChooser* chooser = nullptr;
   /// Of the first program compiled for the model, which decides; absent for it.
   std::shared_ptr<const ParameterLayout> parameters;
@@ -80,11 +83,12 @@ struct CompileOptions {
 class Program {
  public:
   struct Op {
-    std::string name, kind;  // of the node and its op; the plan adds "reorder" and "sgd"
+    std::string name, kind;  // of the node and its op; the plan adds "reorder" and update rules
     std::string implementation;
     double flops = 0;
     bool backward = false;
-    size_t bytes = 0;  // of all operands
+    bool update = false;  // of a parameter
+    size_t bytes = 0;     // of all operands
   };
 
   /// Throws Error if the device lacks an op.
@@ -109,13 +113,14 @@ class Program {
     parameter,
     next_parameter,
     gradient,
-    momentum,
+    slot,
     state,
     central
   };
   struct Location {
     Place place = Place::absent;
     size_t offset = 0;  // in bytes
+    size_t slot = 0;    // which of the optimizer's
   };
   struct Kernel {
     PreparedKernel prepared;
@@ -147,7 +152,7 @@ class Execution {
             const Workspace& workspace);
 
   /// Reads Step::inputs, which are the host's, and the replica's parameters; writes its gradients
-  /// and states, or updates its parameters and momentum.
+  /// and states, or updates its parameters and slots.
   void run(const Step& step) const {
     run(step, [] { return true; });
   }

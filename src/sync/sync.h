@@ -24,7 +24,7 @@ struct SyncOptions {
   std::optional<double> alpha;             // how far an exchange moves weights, see the algorithm
   std::optional<double> central_momentum;  // of z
   std::optional<double> averaging_eta;     // of a mean over time: what its last terms count for
-  double momentum = 0, weight_decay = 0;   // the learners' solver
+  double momentum = 0;                     // the learners'
   bool nesterov = false;
 };
 
@@ -35,21 +35,23 @@ struct Exchange {
   int64_t n;
   int64_t index;                 // of this exchange in the run, from 0
   double lr;                     // of the iteration that it belongs to
-  const double* gradient_scale;  // SgdSpans'
+  const double* gradient_scale;  // UpdateSpans'
   const void* mean;        // of all learners' weights; or of their gradients, weighted by rows
   const void* z;           // the central model
   const void* previous_z;  // for algorithms that overlap: the z before, at index 0 as z; else z
   void* next_z;            // where the new one goes, which may be where either of these lies
   std::span<void* const> weights;  // of the learners, for algorithms that do not overlap
   std::span<void* const> state;    // the algorithm's own buffers, zero before the first exchange
+  const Optimizer* optimizer;      // for algorithms that average gradients,
+  SlotAddresses slots;             // as are its slots for the shared weights
 };
 
 /// Immutable, so thread-safe; what changes is in the buffers that an Exchange names.
 class SyncAlgorithm {
  public:
   struct Traits {
-    /// What is averaged: gradients, which the exchange applies to the one set of weights that all
-    /// learners share; else each learner's own weights.
+    /// What is averaged: gradients, which the exchange applies to the one set of weights, with the
+    /// optimizer's one set of slots, that all learners share; else each learner's own weights.
     bool averages_gradients = false;
     /// The exchange of iteration i takes the weights before that iteration's step, so it runs
     /// beside the step, whose own pull towards z needs only the z before. Otherwise it takes what
@@ -68,7 +70,7 @@ class SyncAlgorithm {
   virtual Traits traits() const = 0;
   /// Exchanges happen at iterations τ−1, 2τ−1, …; before and after the schedule's first drop.
   virtual int64_t period(bool after_first_drop) const = 0;
-  /// How strongly a step at an exchange pulls its weights towards z (SgdStep::pull).
+  /// How strongly a step at an exchange pulls its weights towards z (UpdateStep::pull).
   virtual double pull() const { return 0; }
   /// Writes `next_z`, and where it does not overlap may write `weights`. Every element on its own.
   virtual void apply(const Exchange& exchange) const = 0;
@@ -83,7 +85,8 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
 struct SolverNeeds {
   enum class Momentum { any, none, nesterov };
   Momentum momentum = Momentum::any;
-  bool rate_drops = false;  // it changes at the schedule's first drop
+  bool rate_drops = false;                   // it changes at the schedule's first drop
+  std::string_view rate_scaling = "linear";  // of k learners' rate: none, linear, sqrt
 };
 
 /// Which of the options an algorithm has a use for; make_sync refuses the others.

@@ -88,7 +88,8 @@ std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& pro
                    s / sum, op.flops});
   };
   for (size_t i = 0; i < program.ops().size(); ++i) add(program.ops()[i], op_seconds[i]);
-  if (op_seconds.back() > 0) add({"update", "sgd", "sgd"}, op_seconds.back());
+  const std::string rule(engine.optimizer().rule->name);
+  if (op_seconds.back() > 0) add({"update", rule, rule}, op_seconds.back());
   return ops;
 }
 

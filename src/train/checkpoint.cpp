@@ -28,14 +28,25 @@ using Slots = std::vector<ParameterLayout::Slot>;
 
 constexpr int64_t kPiece = 1 << 16;  // values
 
+/// What the tensors of one flat buffer have in common.
+struct Key {
+  Role role;
+  int64_t index = 0;
+  std::string slot = {};
+
+  bool is_of(const Checkpoint::StoredTensor& t) const {
+    return t.role == role && t.index == index && t.slot == slot;
+  }
+};
+
 /// Windows are large and tensors are read one after the other, so there is one at a time.
 struct OpenWindow {
   const std::byte* from = nullptr;
   std::optional<HostWindow> window;
 };
 
-void store_slots(const Slots& slots, const std::byte* buffer, Device& device, Role role,
-                 int64_t index, Checkpoint& checkpoint) {
+void store_slots(const Slots& slots, const std::byte* buffer, Device& device, const Key& key,
+                 Checkpoint& checkpoint) {
   const auto open = std::make_shared<OpenWindow>();
   for (const auto& slot : slots) {
     const std::byte* const from = buffer + slot.offset * static_cast<int64_t>(sizeof(float));
@@ -45,15 +56,16 @@ void store_slots(const Slots& slots, const std::byte* buffer, Device& device, Ro
       open->from = from;
       read_part(layout, open->window->data(), first, values);
     };
-    checkpoint.tensors.push_back({slot.name, role, index, slot.layout.shape, read});
+    checkpoint.tensors.push_back(
+        {slot.name, key.role, key.index, slot.layout.shape, read, key.slot});
   }
 }
 
 void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* buffer,
-                   Device& device, Role role, int64_t index) {
+                   Device& device, const Key& key) {
   std::map<std::string_view, const Checkpoint::StoredTensor*> stored;
   for (const auto& t : checkpoint.tensors) {
-    if (t.role == role && t.index == index) stored[t.name] = &t;
+    if (key.is_of(t)) stored[t.name] = &t;
   }
   std::vector<float> piece;
   for (const auto& slot : slots) {
@@ -81,14 +93,18 @@ Role role_of(EngineBuffer::Kind kind) {
   switch (kind) {
     case EngineBuffer::Kind::weights:
       return Role::weights;
-    case EngineBuffer::Kind::momentum:
-      return Role::momentum;
+    case EngineBuffer::Kind::slot:
+      return Role::slot;
     case EngineBuffer::Kind::states:
       return Role::learner_state;
     case EngineBuffer::Kind::central:
       break;
   }
   return Role::central;
+}
+
+Key key_of(const EngineBuffer& b) {
+  return {role_of(b.kind), b.index, b.slot};
 }
 
 const Slots& slots_of(const ParameterLayout& layout, EngineBuffer::Kind kind) {
@@ -182,15 +198,15 @@ void copy_values(Checkpoint& checkpoint) {
 }
 
 void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
-  store_slots(layout.parameters, model.parameters.data(), *model.device, Role::parameter, 0,
+  store_slots(layout.parameters, model.parameters.data(), *model.device, {Role::parameter},
               checkpoint);
-  store_slots(layout.states, model.states.data(), *model.device, Role::state, 0, checkpoint);
+  store_slots(layout.states, model.states.data(), *model.device, {Role::state}, checkpoint);
 }
 
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
            Checkpoint& checkpoint) {
   for (const EngineBuffer& b : buffers) {
-    store_slots(slots_of(layout, b.kind), b.data, *b.device, role_of(b.kind), b.index, checkpoint);
+    store_slots(slots_of(layout, b.kind), b.data, *b.device, key_of(b), checkpoint);
   }
 }
 
@@ -207,22 +223,20 @@ bool all_finite(const ParameterLayout& layout, const Replica& model,
 }
 
 bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {
-  return std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(), [&](const auto& t) {
-    return t.role == role_of(buffer.kind) && t.index == buffer.index;
-  });
+  return std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(),
+                     [key = key_of(buffer)](const auto& t) { return key.is_of(t); });
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {
   restore_slots(checkpoint, layout.parameters, model.parameters.data(), *model.device,
-                Role::parameter, 0);
-  restore_slots(checkpoint, layout.states, model.states.data(), *model.device, Role::state, 0);
+                {Role::parameter});
+  restore_slots(checkpoint, layout.states, model.states.data(), *model.device, {Role::state});
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
              std::span<const EngineBuffer> buffers) {
   for (const EngineBuffer& b : buffers) {
-    restore_slots(checkpoint, slots_of(layout, b.kind), b.data, *b.device, role_of(b.kind),
-                  b.index);
+    restore_slots(checkpoint, slots_of(layout, b.kind), b.data, *b.device, key_of(b));
   }
 }
 

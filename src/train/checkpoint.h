@@ -25,17 +25,18 @@ namespace crossbow {
 
 struct Checkpoint {
   /// Of the model to be evaluated: parameter, state. Of each learner, where it differs: weights,
-  /// momentum, learner_state. Of the central model: whatever its algorithm keeps.
-  enum class Role { parameter, state, weights, momentum, learner_state, central };
+  /// slot, learner_state. Of the central model: whatever its algorithm keeps.
+  enum class Role { parameter, state, weights, slot, learner_state, central };
   struct StoredTensor {
     std::string name;
     Role role = Role::parameter;
-    int64_t index = 0;  // of the learner, or of the central model's buffer
+    int64_t index = 0;  // of the learner, 0 where all share it; of the central model's buffer
     Shape shape;
     /// Gives the row-major values from `first` on, which lie in the run's memory, in a file or in a
     /// copy; a whole run's state is too large to be copied for each use. Throws Error if a file
     /// cannot be read.
     std::function<void(int64_t first, std::span<float> values)> read;
+    std::string slot = {};  // which of the optimizer's
 
     std::vector<float> values() const;
   };

@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/record_json.h"
+#include "train/team_config.h"
 
 namespace crossbow {
 namespace {
@@ -22,10 +23,10 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::string_view kMagic = "CROSSBOW";
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5, kOldest = 4;
 constexpr int64_t kPrologue = 16;  // magic, version, header length
 constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
-                                                    "momentum",  "learner_state", "central"};
+                                                    "slot",      "learner_state", "central"};
 
 constexpr int64_t kPiece = 1 << 18;  // bytes
 
@@ -94,6 +95,7 @@ json header_of(const Checkpoint& c) {
                        {"role", kRoles[static_cast<size_t>(t.role)]},
                        {"index", t.index},
                        {"shape", shape_json(t.shape)}});
+    if (t.role == Checkpoint::Role::slot) tensors.back()["slot"] = t.slot;
   }
   return {{"config", to_config(c.options)},
           {"image", shape_json(c.image)},
@@ -108,15 +110,28 @@ json header_of(const Checkpoint& c) {
           {"tensors", std::move(tensors)}};
 }
 
+/// Older checkpoints have the one slot that there was as "momentum", and the one that all learners
+/// of ssgd share as the central model's.
+bool is_momentum(std::string_view role, const TrainOptions& options) {
+  return role == "momentum" || (role == "central" && options.sync == "ssgd");
+}
+
 /// `at` is where in the file its values begin; moves on to where they end.
-Checkpoint::StoredTensor read_stored_tensor(const json& entry,
+Checkpoint::StoredTensor read_stored_tensor(const json& entry, const TrainOptions& options,
                                             const std::shared_ptr<const FileBytes>& file,
                                             int64_t& at, int64_t end) {
   Checkpoint::StoredTensor t;
   t.name = entry.at("name").get<std::string>();
-  const auto role = std::find(kRoles.begin(), kRoles.end(), entry.at("role").get<std::string>());
-  if (role == kRoles.end()) fail("the tensor {} has an unknown role", t.name);
-  t.role = static_cast<Checkpoint::Role>(role - kRoles.begin());
+  auto role = entry.at("role").get<std::string>();
+  if (is_momentum(role, options)) {
+    role = "slot";
+    t.slot = "momentum";
+  } else if (role == "slot") {
+    t.slot = entry.at("slot").get<std::string>();
+  }
+  const auto known = std::find(kRoles.begin(), kRoles.end(), role);
+  if (known == kRoles.end()) fail("the tensor {} has an unknown role", t.name);
+  t.role = static_cast<Checkpoint::Role>(known - kRoles.begin());
   t.index = integer_from(entry, "index", 0, std::numeric_limits<int32_t>::max());
   t.shape = shape_from(entry.at("shape"), static_cast<size_t>(end - at) / sizeof(float));
   t.read = [file, at](int64_t first, std::span<float> values) {
@@ -133,12 +148,21 @@ void expect_within_epoch(const Checkpoint& c) {
   if (c.position.batch > batches) fail("batch {} of {}", c.position.batch, batches);
 }
 
+/// In version 4 `sma` was what is sma-paper now, and the rate was that of the learners as they
+/// were.
+void bring_up_to_date(TrainOptions& options) {
+  if (options.sync == "sma") options.sync = "sma-paper";
+  if (!is_alone(options)) options.lr_scaling = "none";
+}
+
 /// The tensors' values lie in `file` from `at` to `end`.
 Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, int64_t end) {
+  const bool is_old = read_u32(file, 8) == kOldest;
   constexpr size_t kLargestImage = size_t{1} << 32;
   constexpr int64_t kMost = int64_t{1} << 53;
   Checkpoint c;
   apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
+  if (is_old) bring_up_to_date(c.options);
   c.image = shape_from(header.at("image"), kLargestImage);
   if (c.image.rank() != 3) fail("an image has {} dimensions", c.image.rank());
   c.classes = integer_from(header, "classes", 1, std::numeric_limits<int32_t>::max());
@@ -155,7 +179,7 @@ Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, in
   c.metrics_bytes = integer_from(header, "metrics_bytes", 0, kMost);
   const auto kept = std::make_shared<const FileBytes>(file);
   for (const json& entry : header.at("tensors")) {
-    c.tensors.push_back(read_stored_tensor(entry, kept, at, end));
+    c.tensors.push_back(read_stored_tensor(entry, c.options, kept, at, end));
   }
   if (at != end) fail("{} bytes follow the last tensor", end - at);
   return c;
@@ -168,8 +192,9 @@ void expect_ours(const FileBytes& file, int64_t end) {
     fail("it is not a checkpoint of crossbow");
   }
   const uint32_t version = read_u32(file, 8);
-  if (version != kVersion)
-    fail("it has format version {}, this program reads {}", version, kVersion);
+  if (version < kOldest || version > kVersion) {
+    fail("it has format version {}, this program reads {} to {}", version, kOldest, kVersion);
+  }
 }
 
 /// Of a file that ends, but for its checksum, at `end`.

@@ -21,9 +21,10 @@ std::string key_of(const RunConfig& config, const Graph& forward) {
       "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, momentum {}{}, {} "
       "with period {}, {} of {} cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
-      config.sgd.momentum > 0 ? "on" : "off", config.sgd.clip_norm > 0 ? ", clipped" : "", o.sync,
-      text_or(o.sync_period, "auto"), o.device, device_kind(config.device.kind).cores,
-      find_device(config.device.kind).memory_mb() / 1024, text_or(o.threads_per_learner, "any"));
+      config.optimizer.slots.empty() ? "off" : "on", config.clip_norm > 0 ? ", clipped" : "",
+      o.sync, text_or(o.sync_period, "auto"), o.device, device_kind(config.device.kind).cores,
+      find_device(config.device.kind).memory_mb() / 1024,
+      text_or(o.threads_per_learner, "any"));
 }
 
 std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {

@@ -67,8 +67,9 @@ struct TrainOptions {
   std::string loss = "cross-entropy";     // cross-entropy, sigmoid or mse: see models/loss.h
   std::optional<double> label_smoothing;  // of cross-entropy, in [0, 1); auto: 0
   std::string optimizer = "sgd";
-  std::optional<double> lr;
-  std::optional<std::string> lr_schedule;            // fixed, step, multistep or cosine
+  std::optional<double> lr;                // of one learner
+  std::optional<std::string> lr_scaling;   // none, linear or sqrt: see train/rate_scaling.h
+  std::optional<std::string> lr_schedule;  // fixed, step, multistep or cosine
   std::optional<std::vector<double>> lr_milestones;  // epochs; of step: the one interval
   std::optional<double> lr_gamma;                    // factor at each milestone
   std::optional<double> warmup;                      // epochs over which the rate grows from 0

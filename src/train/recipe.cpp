@@ -6,6 +6,7 @@
 #include "data/memory.h"
 #include "sync/sync.h"
 #include "train/schedule.h"
+#include "train/team_config.h"
 
 namespace crossbow {
 namespace {
@@ -48,6 +49,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill(o.epochs, recipe.epochs);
   fill_needs(o, recipe);
   fill(o.lr, recipe.lr);
+  if (!is_alone(o)) fill(o.lr_scaling, sync_needs(o.sync).rate_scaling);
   fill(o.lr_schedule, recipe.lr_schedule);
   if (drops_the_rate(*o.lr_schedule)) {
     if (*o.lr_schedule == recipe.lr_schedule) fill(o.lr_milestones, recipe.lr_milestones);

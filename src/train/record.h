@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "learner/arrangement.h"
+#include "train/rate_scaling.h"
 
 namespace crossbow {
 
@@ -47,6 +48,7 @@ struct Position {
   int64_t step = 0;              // done by each learner, in the whole run
   int64_t exchanges = 0;         // of the central model, in the whole run
   int64_t since_exchange = 0;    // steps
+  RateFactor rate_factor;        // that the number of learners asks for
   double loss_sum = 0;           // this epoch: loss times rows
   double seconds = 0;            // this epoch: of training
   double waiting_seconds = 0;    // in the whole run: of training, waiting for data

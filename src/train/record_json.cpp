@@ -46,6 +46,20 @@ EpochRecord record_from_json(const json& value) {
   return r;
 }
 
+json to_json(const RateFactor& f) {
+  return {{"from", f.from}, {"to", f.to}, {"start", f.start}, {"length", f.length}};
+}
+
+RateFactor rate_factor_from(const json& value) {
+  const auto factor = [&](const char* key) {
+    const auto number = value.at(key).get<double>();
+    if (!(number > 0 && number <= 1e6)) fail("{} is no factor of a rate", key);
+    return number;
+  };
+  return {factor("from"), factor("to"), integer_from(value, "start", 0, kMostSteps),
+          integer_from(value, "length", 0, kMostSteps)};
+}
+
 }  // namespace
 
 int64_t integer_from(const json& object, const char* key, int64_t least, int64_t most) {
@@ -97,6 +111,7 @@ json to_json(const Position& p) {
           {"step", p.step},
           {"exchanges", p.exchanges},
           {"since_exchange", p.since_exchange},
+          {"rate_factor", to_json(p.rate_factor)},
           {"loss_sum", p.loss_sum},
           {"seconds", p.seconds},
           {"waiting_seconds", p.waiting_seconds},
@@ -121,6 +136,7 @@ Position position_from_json(const json& value) {
   p.step = integer_from(value, "step", 0, kMostSteps);
   p.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
   p.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
+  if (value.contains("rate_factor")) p.rate_factor = rate_factor_from(value.at("rate_factor"));
   p.loss_sum = value.at("loss_sum").get<double>();
   p.seconds = seconds_from(value, "seconds");
   p.waiting_seconds = seconds_from(value, "waiting_seconds");

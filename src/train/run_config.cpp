@@ -34,7 +34,8 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.batch = o.batch;
   c.splits = o.splits;
   c.augment = {static_cast<int>(*o.pad), *o.mirror};
-  c.sgd = {*o.momentum, *o.weight_decay, *o.nesterov, o.clip_norm.value_or(0)};
+  c.optimizer = make_sgd({*o.momentum, *o.weight_decay, *o.nesterov});
+  c.clip_norm = o.clip_norm.value_or(0);
   c.schedule = EpochSchedule::of(o);
   c.seed = o.seed;
   c.first_weights = o.first_weights;
@@ -89,13 +90,14 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   compile.device = device.kind;
   compile.precision = precision;
   compile.threads = team.threads.threads;
-  compile.update = sgd.clip_norm == 0 && splits == 1 && !team.averages_gradients();
+  const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients();
+  if (!whole_gradient_first) compile.update = optimizer;
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;
 }
 
 EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape& shape) const {
-  return {team.arrangement.learners, team.threads, shape, sgd, seed};
+  return {team.arrangement.learners, team.threads, shape, optimizer, clip_norm, seed};
 }
 
 int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {

@@ -37,7 +37,8 @@ struct RunConfig {
 
   int64_t batch = 1, splits = 1;
   data::Augment augment;
-  Sgd sgd;
+  Optimizer optimizer = make_sgd();
+  double clip_norm = 0;  // 0: no limit
   EpochSchedule schedule;
   uint64_t seed = 0;
   std::map<std::string, std::span<const float>> first_weights;

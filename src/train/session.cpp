@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "data/memory.h"
 #include "data/pipeline.h"
-#include "learner/optimizer.h"
 #include "plan/compiled_model.h"
 #include "plan/named_tensors.h"
 #include "plan/tuner.h"
@@ -79,7 +78,8 @@ class Session::State {
         classes_(dataset_ ? dataset_->info.classes : s.classes),
         lr_(config_.schedule.lr),
         model_(compile(graph)),
-        replica_(*model_.parameters(), find_device(config_.device.kind), /*trained=*/true) {
+        replica_(*model_.parameters(), find_device(config_.device.kind),
+                 config_.optimizer.slots.size()) {
     if (!model_.options().update) {
       gradients_ = replica_.device->allocate_zeroed(replica_.parameters.size());
       clip_ = replica_.device->allocate(2 * sizeof(double));
@@ -118,7 +118,7 @@ class Session::State {
   Shape batch_shape(int64_t rows) const { return {rows, image_[0], image_[1], image_[2]}; }
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
   float step(const float* images, const int32_t* labels, int64_t rows, int64_t first_sample);
-  void clip_and_update(const SgdStep& step);
+  void clip_and_update(const UpdateStep& step);
   Sums evaluate(const float* images, const int32_t* labels, int64_t rows);
   const TeamConfig& team() const { return config_.teams.front(); }
   const data::Dataset& dataset() const;
@@ -219,24 +219,25 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   step.seed = config_.seed;
   step.epoch = static_cast<uint32_t>(epoch_);
   step.first_sample = static_cast<uint64_t>(first_sample);
-  step.sgd = sgd_step(config_.sgd, lr_);
+  step.update = config_.optimizer.at(lr_);
   program.run(step);
-  if (config_.sgd.clip_norm > 0) clip_and_update(step.sgd);
+  if (config_.clip_norm > 0) clip_and_update(step.update);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
 }
 
 /// By the gradient that the last step's program has left.
-void Session::State::clip_and_update(const SgdStep& step) {
+void Session::State::clip_and_update(const UpdateStep& step) {
   const VectorMath& math = workspace_->queue().math(layout().dtype);
   const int64_t n = layout().parameter_elements;
   double* const squared_norm = clip_.as<double>();
   double* const scale = squared_norm + 1;
   math.squared_norm(gradients_.data(), n, squared_norm);
-  math.find_clip_scale(config_.sgd.clip_norm, squared_norm, 1, scale);
+  math.find_clip_scale(config_.clip_norm, squared_norm, 1, scale);
   std::byte* const weights = replica_.parameters.data();
-  std::byte* const velocity = step.momentum > 0 ? replica_.momentum.data() : nullptr;
-  math.sgd_step(step, {weights, gradients_.data(), velocity, nullptr, weights, scale}, n);
+  const SlotAddresses slots = addresses_of(replica_.slots);
+  math.update(*config_.optimizer.rule, step,
+              {weights, gradients_.data(), slots, nullptr, weights, scale}, n);
 }
 
 Session::State::Sums Session::State::evaluate(const float* images, const int32_t* labels,
@@ -328,11 +329,11 @@ void Session::State::load(const Checkpoint& checkpoint) {
 }
 
 void Session::State::take(const Replica& host) {
-  for (const auto& [from, to] :
-       {std::pair(&host.parameters, &replica_.parameters),
-        std::pair(&host.states, &replica_.states), std::pair(&host.momentum, &replica_.momentum)}) {
+  for (const auto& [from, to] : {std::pair(&host.parameters, &replica_.parameters),
+                                 std::pair(&host.states, &replica_.states)}) {
     if (to->size() > 0) replica_.device->copy_now(to->data(), from->data(), to->size());
   }
+  for (const Buffer& slot : replica_.slots) replica_.device->zero_now(slot.data(), slot.size());
 }
 
 Session::Session(const ModelFunction& net, const SessionOptions& options) {

@@ -22,7 +22,11 @@ class StepRecorder {
 
   int64_t samples_at(int64_t batch) const;  // of this epoch; in the whole run
   int64_t samples_seen() const { return samples_at(position_.batch); }
-  double rate_at(int64_t batch) const { return schedule_.rate(samples_at(batch)); }
+  /// Of a step with that batch, by all learners there are now.
+  double rate_at(int64_t batch) const {
+    const int64_t samples = samples_at(batch);
+    return schedule_.rate(samples) * position_.rate_factor.at(samples);
+  }
 
   /// The next iteration's losses, one a batch. Returns the first that is not finite, whose batch is
   /// then the next.

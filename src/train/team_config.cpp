@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "device/device.h"
+#include "train/rate_scaling.h"
 
 namespace crossbow {
 namespace {
@@ -19,7 +20,6 @@ std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int lea
   options.central_momentum = o.central_momentum;
   options.averaging_eta = o.averaging_eta;
   options.momentum = o.momentum.value_or(0);
-  options.weight_decay = o.weight_decay.value_or(0);
   options.nesterov = o.nesterov.value_or(false);
   auto sync = make_sync(o.sync, options);
   if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;
@@ -37,6 +37,10 @@ DeviceList device_list(std::string_view text) {
     counted += fmt::format(",{}:{}", kind, count);
   }
   fail_usage("`device` {}: count the devices: {}:0,{}:1 for two", text, kind, kind);
+}
+
+bool is_alone(const TrainOptions& o) {
+  return o.sync == "none" || (o.learners == 1 && device_list(o.device).count == 1);
 }
 
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
@@ -63,6 +67,7 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   team.threads = plan_threads(device_kind(devices.kind), devices.count, arrangement.learners,
                               arrangement.threads);
   team.sync = algorithm_of(options, team.learners());
+  if (options.lr_scaling) team.rate_factor = rate_factor(*options.lr_scaling, team.learners());
   return team;
 }
 

@@ -108,7 +108,7 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   Workers workers({&device}, team.threads);
   std::vector<Workspace> workspaces;
   for (int w = 0; w < workers.count(); ++w) workspaces.push_back(model.make_workspace(device));
-  Replica replica(*model.parameters(), device, /*trained=*/false);
+  Replica replica(*model.parameters(), device);
   restore(checkpoint_, *model.parameters(), replica);
   Evaluator evaluator(model, replica, workers, workspaces, dataset, rows);
   return *evaluator.run([] { return false; }, [](int64_t) {}, logits);

@@ -98,6 +98,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     position_.settled = search_.settled();
   }
   arrange(team, from);
+  if (!from) move_rate(team);
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
   observer.started(config_.options, samples());
@@ -147,8 +148,8 @@ void Trainer::make(const LearnerChange& change) {
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
-    share_momentum(next, before);
     arrange(next, &before);
+    move_rate(next);
     if (folder_) folder_->write_plan(tuner_.choices());
     position_.seconds += seconds_since(start);
     if (change.settled) tell_team();
@@ -156,15 +157,13 @@ void Trainer::make(const LearnerChange& change) {
   position_.settled = change.settled;
 }
 
-/// With one learner, the momentum that ssgd's learners share becomes the learner's own; with
-/// several, the learner's own becomes the shared one.
-void Trainer::share_momentum(const TeamConfig& next, Checkpoint& state) const {
-  using Role = Checkpoint::Role;
-  const bool now = team_->config.averages_gradients(), then = next.averages_gradients();
-  for (auto& tensor : state.tensors) {
-    if (!now && then && tensor.role == Role::momentum) tensor.role = Role::central;
-    if (now && !then && tensor.role == Role::central) tensor.role = Role::momentum;
-  }
+/// From now on towards what so many learners need.
+void Trainer::move_rate(const TeamConfig& team) {
+  const double epochs = rate_move_epochs(config_.epochs);
+  const bool grows_from_0 = schedule_.warmup > recorder_.samples_seen();
+  const auto length = static_cast<int64_t>(epochs * static_cast<double>(samples()));
+  position_.rate_factor = position_.rate_factor.moving_to(
+      team.rate_factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
 }
 
 void Trainer::make_changes() {
@@ -185,8 +184,10 @@ void Trainer::tell_team() {
   const std::string alone = engine().learners() == 1 && sync != "none" && !engine().synchronises()
                                 ? fmt::format("; alone, `sync` {} is plain SGD", sync)
                                 : "";
-  observer_.note(
-      fmt::format("{}{}: {}{}", text_of(position_.arrangement), devices, plan.text(), alone));
+  const double factor = team_->config.rate_factor;
+  const std::string rate = factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
+  observer_.note(fmt::format("{}{}: {}{}{}", text_of(position_.arrangement), devices, plan.text(),
+                             alone, rate));
 }
 
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
@@ -328,7 +329,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {
     fail_not_finite(loss_became(evaluation->loss), position_.step,
-                    schedule_.rate(recorder_.samples_seen()));
+                    recorder_.rate_at(position_.batch));
   }
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
@@ -363,7 +364,7 @@ void Trainer::save() {
 void Trainer::save(const Replica& model) {
   if (!all_finite(engine().layout(), model, engine().buffers())) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
-                    position_.step, schedule_.rate(recorder_.samples_seen()));
+                    position_.step, recorder_.rate_at(position_.batch));
   }
   note_open_search();
   folder_->sync();

@@ -43,7 +43,7 @@ class Trainer {
   /// before it was resumed, or what the search wants.
   void make_changes();
   void make(const LearnerChange& change);
-  void share_momentum(const TeamConfig& next, Checkpoint& state) const;
+  void move_rate(const TeamConfig& team);
   void tell_team();
   Engine& engine() { return team_->engine; }
 

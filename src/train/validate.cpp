@@ -79,6 +79,11 @@ void validate_learners(const TrainOptions& o) {
 
 /// Whether the algorithm suits the schedule, and one learner alone its options.
 void validate_agreement(const TrainOptions& o, const std::vector<TeamConfig>& teams) {
+  if (o.lr_scaling && is_alone(o)) {
+    fail_usage(
+        "`lr-scaling` {}: the rate is that of one learner, and there is no other; leave it out",
+        *o.lr_scaling);
+  }
   if (o.sync != "none") {
     if (o.resume) return;  // it keeps its learners, whatever this machine would take
     if (sync_needs(o.sync).rate_drops && !drops_the_rate(*o.lr_schedule)) {

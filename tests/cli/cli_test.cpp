@@ -61,7 +61,7 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --retune --learners 2", "no number of learners to look for");
   expect_usage_error("train --splits 17", "--splits 17: a batch of 16 can be taken in 1 to 16");
   expect_usage_error("train --sync smaa", "did you mean 'sma'");
-  expect_usage_error("train --alpha 1.2", "--alpha 1.2: with 2 learners");
+  expect_usage_error("train --sync sma-paper --alpha 1.2", "--alpha 1.2: with 2 learners");
   expect_usage_error(tiny("--learners 2 --sync-period 9"), "the run has 6 steps only");
   expect_usage_error("train --sync none --alpha 0.1", "--alpha: one learner alone");
   expect_usage_error("train --momentum 0 --nesterov", "--nesterov needs");

@@ -10,6 +10,7 @@
 
 #include "core/rng.h"
 #include "device/buffer.h"
+#include "device/sgd.h"
 #include "device/vector_math.h"
 #include "models/layers.h"
 #include "ops/activation.h"
@@ -44,20 +45,21 @@ struct Optimised {
   explicit Optimised(int threads) {
     omp_set_num_threads(threads);
     Rng rng(1, Purpose::synthetic);
-    for (const Buffer* b : {&weights, &gradient, &velocity, &central}) {
+    for (const Buffer* b : {&weights, &gradient, &momentum, &central}) {
       for (int64_t i = 0; i < kSize; ++i) b->as<float>()[i] = static_cast<float>(rng.gaussian());
     }
     const VectorMath& math = vector_math("cpu", DType::f32);
     math.squared_norm(gradient.data(), kSize, &norm);
-    math.sgd_step(
-        {.lr = 0.1, .momentum = 0.9, .pull = 0.1},
-        {weights.data(), gradient.data(), velocity.data(), central.data(), weights.data()}, kSize);
+    math.update(
+        kSgd, make_sgd({.momentum = 0.9}).at(0.1, 0.1),
+        {weights.data(), gradient.data(), {momentum.data()}, central.data(), weights.data()},
+        kSize);
     math.combine(std::array{0.3, 0.7}, std::array<const void*, 2>{weights.data(), central.data()},
                  central.data(), kSize);
   }
 
   const Buffer weights{kSize * sizeof(float)}, gradient{kSize * sizeof(float)},
-      velocity{kSize * sizeof(float)}, central{kSize * sizeof(float)};
+      momentum{kSize * sizeof(float)}, central{kSize * sizeof(float)};
   double norm = 0;
 };
 
@@ -65,7 +67,7 @@ TEST(Team, VectorMathHasTheBitsOfOneThread) {
   const Optimised alone(1), team(2);
   EXPECT_EQ(team.norm, alone.norm);
   EXPECT_TRUE(same_bytes(team.weights, alone.weights));
-  EXPECT_TRUE(same_bytes(team.velocity, alone.velocity));
+  EXPECT_TRUE(same_bytes(team.momentum, alone.momentum));
   EXPECT_TRUE(same_bytes(team.central, alone.central));
 }
 

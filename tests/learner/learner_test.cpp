@@ -8,7 +8,7 @@ namespace {
 
 std::string refusal(const LearnerPlan& plan, bool update) {
   CompileOptions options = cpu();
-  options.update = update;
+  if (update) options.update = plan.optimizer;
   CompiledModel model(small_model(find_model("logistic")), options);
   for (const int64_t rows : plan.batch.program_rows()) model.training(rows);
   Device& device = find_device("cpu");
@@ -20,7 +20,7 @@ std::string refusal(const LearnerPlan& plan, bool update) {
 TEST(Learner, RefusesProgramsThatUpdateWhereTheWholeGradientIsNeeded) {
   LearnerPlan plain{{.rows = 4}}, clipped = plain, in_parts = plain, shared = plain;
   std::byte weight{};
-  clipped.sgd.clip_norm = 1;
+  clipped.clip_norm = 1;
   in_parts.batch.splits = 2;
   shared.shared_weights = &weight;
   EXPECT_EQ(refusal(plain, true), "no error");

@@ -1,5 +1,3 @@
-#include "learner/optimizer.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,20 +6,28 @@
 
 #include "core/rng.h"
 #include "device/buffer.h"
+#include "device/sgd.h"
+#include "device/vector_math.h"
 
 namespace crossbow {
 namespace {
 
+struct Settings {
+  Sgd sgd;
+  double clip_norm = 0;
+};
+
 /// torch.optim.SGD, written out for one tensor, with clip_grad_norm_ before it.
 struct Reference {
-  Sgd sgd;
+  Settings settings;
   std::vector<double> w, v;
 
   void step(std::vector<double> g, double lr) {
-    if (sgd.clip_norm > 0) {
+    const auto& [sgd, clip_norm] = settings;
+    if (clip_norm > 0) {
       double sum = 0;
       for (const double x : g) sum += x * x;
-      const double scale = sgd.clip_norm / (std::sqrt(sum) + 1e-6);
+      const double scale = clip_norm / (std::sqrt(sum) + 1e-6);
       for (double& x : g) x *= std::min(1.0, scale);
     }
     for (size_t i = 0; i < w.size(); ++i) {
@@ -33,28 +39,32 @@ struct Reference {
 };
 
 /// Both take ten steps with gradients of random numbers.
-void compare(const Sgd& sgd, std::string_view device) {
+void compare(const Settings& settings, std::string_view device) {
   constexpr int64_t kSize = 67;
   Rng rng(1, Purpose::synthetic);
   const VectorMath& math = vector_math(device, DType::f32);
   const Buffer weights(kSize * sizeof(float)), gradient(kSize * sizeof(float)),
-      velocity(kSize * sizeof(float));
-  Reference reference{sgd, std::vector<double>(kSize), std::vector<double>(kSize)};
+      momentum(kSize * sizeof(float));
+  const Optimizer optimizer = make_sgd(settings.sgd);
+  Reference reference{settings, std::vector<double>(kSize), std::vector<double>(kSize)};
   for (int64_t i = 0; i < kSize; ++i) reference.w[i] = weights.as<float>()[i] = rng.gaussian();
   for (int step = 0; step < 10; ++step) {
     std::vector<double> g(kSize);
     for (int64_t i = 0; i < kSize; ++i) g[i] = gradient.as<float>()[i] = rng.gaussian();
     const double lr = 0.1 / (step + 1);  // momentum must not hold the rate of an earlier step
-    const SgdStep s = sgd_step(sgd, lr);
     double squared_norm = 0, scale = 1;
-    if (sgd.clip_norm > 0) {
+    if (settings.clip_norm > 0) {
       math.squared_norm(gradient.data(), kSize, &squared_norm);
-      math.find_clip_scale(sgd.clip_norm, &squared_norm, 1, &scale);
+      math.find_clip_scale(settings.clip_norm, &squared_norm, 1, &scale);
     }
-    math.sgd_step(s,
-                  {weights.data(), gradient.data(), sgd.momentum > 0 ? velocity.data() : nullptr,
-                   nullptr, weights.data(), &scale},
-                  kSize);
+    math.update(*optimizer.rule, optimizer.at(lr),
+                {weights.data(),
+                 gradient.data(),
+                 {optimizer.slots.empty() ? nullptr : momentum.data()},
+                 nullptr,
+                 weights.data(),
+                 &scale},
+                kSize);
     reference.step(g, lr);
   }
   for (int64_t i = 0; i < kSize; ++i) {
@@ -68,13 +78,13 @@ TEST_P(Optimizer, PlainDescent) {
   compare({}, GetParam());
 }
 TEST_P(Optimizer, HeavyBall) {
-  compare({.momentum = 0.9}, GetParam());
+  compare({{.momentum = 0.9}}, GetParam());
 }
 TEST_P(Optimizer, Nesterov) {
-  compare({.momentum = 0.9, .nesterov = true}, GetParam());
+  compare({{.momentum = 0.9, .nesterov = true}}, GetParam());
 }
 TEST_P(Optimizer, WeightDecay) {
-  compare({.weight_decay = 0.1}, GetParam());
+  compare({{.weight_decay = 0.1}}, GetParam());
 }
 TEST_P(Optimizer, ClipsTheWholeGradient) {
   compare({.clip_norm = 1}, GetParam());
@@ -83,7 +93,7 @@ TEST_P(Optimizer, LeavesAShortGradientAlone) {
   compare({.clip_norm = 1000}, GetParam());
 }
 TEST_P(Optimizer, AllAtOnce) {
-  compare({.momentum = 0.8, .weight_decay = 0.05, .nesterov = true, .clip_norm = 2}, GetParam());
+  compare({{.momentum = 0.8, .weight_decay = 0.05, .nesterov = true}, 2}, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Optimizer, testing::Values("ref", "cpu"),

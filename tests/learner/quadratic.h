@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -127,6 +128,12 @@ struct QuadraticRun {
   int64_t splits = 1;
   std::string device = "ref";
   int64_t hidden = 0;  // units of the net
+  double weight_decay = 0;
+  std::optional<Optimizer> optimizer = {};  // else SGD, with the options' momentum
+
+  Optimizer used_optimizer() const {
+    return optimizer.value_or(make_sgd({options.momentum, weight_decay, options.nesterov}));
+  }
 };
 
 inline double quadratic_rate(int64_t batch) {
@@ -188,7 +195,9 @@ class QuadraticEngine {
   static CompileOptions options(const QuadraticRun& run) {
     CompileOptions o;
     o.device = run.device;
-    o.update = run.clip_norm == 0 && run.splits == 1 && !averages_gradients(run);
+    if (run.clip_norm == 0 && run.splits == 1 && !averages_gradients(run)) {
+      o.update = run.used_optimizer();
+    }
     return o;
   }
   static std::unique_ptr<const SyncAlgorithm> sync(const QuadraticRun& run) {
@@ -199,7 +208,8 @@ class QuadraticEngine {
     e.learners = static_cast<int>(run.options.learners) / run.devices;
     e.threads = {run.devices, std::min(run.workers, e.learners), 1, {}};
     e.batch = batch(run);
-    e.sgd = {run.options.momentum, run.options.weight_decay, run.options.nesterov, run.clip_norm};
+    e.optimizer = run.used_optimizer();
+    e.clip_norm = run.clip_norm;
     return e;
   }
   static BatchShape batch(const QuadraticRun& run) {

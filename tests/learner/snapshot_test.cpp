@@ -14,7 +14,7 @@ constexpr int kLearners = 3;
 TEST(Snapshot, HasTheMeanOfTheLearnersStatistics) {
   CompileOptions options;
   options.device = "ref";
-  options.update = true;
+  options.update = make_sgd();
   CompiledModel model(classifier("own", tiny_net, {{1, 8, 8}, 10, 4, {}}), options);
   model.training(4);
   SyncOptions sync;

@@ -53,11 +53,10 @@ TEST_P(ImageSizes, AreTakenOrRefused) {
 /// The losses of steps on pictures whose brightness tells their class.
 std::vector<double> losses(const Model& model, const ModelSpec& spec, double lr, int steps) {
   CompileOptions options = cpu();
-  options.update = true;
+  const Recipe& recipe = model.recipe;
+  options.update = make_sgd({recipe.momentum, recipe.weight_decay});
   GraphRun run(training_graph(fuse(build_model(model.name, spec)), spec.batch), options);
-  run.step().sgd.lr = lr;
-  run.step().sgd.momentum = model.recipe.momentum;
-  run.step().sgd.weight_decay = model.recipe.weight_decay;
+  run.step().update = options.update->at(lr);
   std::vector<double> all;
   for (int step = 0; step < steps; ++step) {
     Rng rng(1, Purpose::synthetic, static_cast<uint32_t>(step));

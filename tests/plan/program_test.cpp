@@ -128,28 +128,28 @@ TEST_P(MemoryPlanOfModel, ChangesNoBit) {
   }
 }
 
-/// Weights, momentum and states after two steps of a program that updates them, and of one that
-/// leaves a gradient for the optimiser.
+/// Weights, slots and states after two steps of a program that updates them, and of one that
+/// leaves a gradient for the optimizer.
 TEST_P(MemoryPlanOfModel, ChangesNoBitOfAnUpdate) {
   const Graph net = small_model(*GetParam());
   for (CompileOptions options : {cpu(), cpu(DType::bf16)}) {
     const bool fused = options.precision == DType::bf16;
     const Graph graph = with_gradients(fused ? fuse(net) : net);
     GraphRun afterwards(graph, options);
-    options.update = true;
+    options.update = some_optimizer();
     GraphRun planned(graph, options);
     options.reuse_memory = false;
     GraphRun apart(graph, options);
     for (int step = 0; step < 2; ++step) {
       for (GraphRun* run : {&afterwards, &planned, &apart}) {
-        run->step().sgd = {0.05, 0.9, 1e-3, true};
+        run->step().update = some_optimizer().at(0.05);
         run->run();
       }
       afterwards.update();
       for (const GraphRun* run : {&planned, &apart}) {
         const Replica &a = run->replica(), &b = afterwards.replica();
         EXPECT_TRUE(same_bytes(a.parameters, b.parameters)) << "step " << step;
-        EXPECT_TRUE(same_bytes(a.momentum, b.momentum)) << "step " << step;
+        EXPECT_TRUE(same_bytes(a.slots[0], b.slots[0])) << "step " << step;
         EXPECT_TRUE(same_bytes(a.states, b.states)) << "step " << step;
         EXPECT_EQ(run->values("loss"), afterwards.values("loss"));
       }

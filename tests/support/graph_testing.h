@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/rng.h"
+#include "device/sgd.h"
 #include "graph/op.h"
 #include "graph/source.h"
 #include "ops/loss.h"
@@ -46,6 +47,11 @@ inline CompileOptions cpu(DType precision = DType::f32, int threads = 1) {
 /// Every number exact in bf16, so that a bf16 program starts from what the reference starts from.
 enum class Values { f32, bf16 };
 
+/// With a slot and every coefficient in use.
+inline Optimizer some_optimizer() {
+  return make_sgd({.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
+}
+
 /// A compiled graph with a replica, an arena and inputs of its own.
 class GraphRun {
  public:
@@ -53,8 +59,9 @@ class GraphRun {
                     Values values = Values::f32, uint64_t seed = 1)
       : graph_(graph),
         device_(options.device),
+        optimizer_(options.update.value_or(some_optimizer())),
         program_(Program::compile(graph, options)),
-        replica_(*program_->parameters()),
+        replica_(*program_->parameters(), /*with_gradients=*/true, optimizer_.slots.size()),
         workspace_(find_device(device_), program_->arena_bytes(), program_->input_bytes()),
         execution_(program_, replica_, workspace_) {
     initialise(*program_->parameters(), replica_, seed);
@@ -78,14 +85,14 @@ class GraphRun {
     omp_set_num_threads(program_->threads());
     execution_.run_timed(step_, seconds);
   }
-  /// The optimiser's step on the gradient that the last run left.
+  /// The optimizer's step on the gradient that the last run left.
   void update() {
     const Replica& r = replica_;
     vector_math(device_, program_->parameters()->dtype)
-        .sgd_step(step_.sgd,
-                  {r.parameters.data(), r.gradients.data(), r.momentum.data(), nullptr,
-                   r.parameters.data()},
-                  program_->parameters()->parameter_elements);
+        .update(*optimizer_.rule, step_.update,
+                {r.parameters.data(), r.gradients.data(), addresses_of(r.slots), nullptr,
+                 r.parameters.data()},
+                program_->parameters()->parameter_elements);
   }
   std::vector<double> values(const std::string& name) const { return execution_.values(name); }
   double scalar(const std::string& name) const { return execution_.scalar(name); }
@@ -200,6 +207,7 @@ class GraphRun {
 
   const Graph graph_;
   const std::string device_;
+  const Optimizer optimizer_;
   std::shared_ptr<const Program> program_;
   Replica replica_;
   Workspace workspace_;

@@ -218,7 +218,8 @@ class LateQueue;
 class LateMath : public VectorMath {
  public:
   LateMath(LateQueue& queue, const VectorMath& math) : queue_(queue), math_(math) {}
-  void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const override;
+  void update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
+              int64_t n) const override;
   void combine(std::span<const double> factors, std::span<const void* const> terms, void* out,
                int64_t n) const override;
   void squared_norm(const void* x, int64_t n, double* sum) const override;
@@ -323,11 +324,16 @@ std::unique_ptr<const Recording> LateQueue::record(const std::function<void()>& 
   return recording;
 }
 
-void LateMath::sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const {
-  const SgdSpans s{queue_.usable(spans.weights),  queue_.usable(spans.gradient),
-                   queue_.usable(spans.velocity), queue_.usable(spans.central),
-                   queue_.usable(spans.next),     queue_.usable(spans.gradient_scale)};
-  queue_.give([this, step, s, n] { math_.sgd_step(step, s, n); });
+void LateMath::update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
+                      int64_t n) const {
+  UpdateSpans s{queue_.usable(spans.weights),
+                queue_.usable(spans.gradient),
+                {},
+                queue_.usable(spans.central),
+                queue_.usable(spans.next),
+                queue_.usable(spans.gradient_scale)};
+  for (size_t i = 0; i < kMostSlots; ++i) s.slots[i] = queue_.usable(spans.slots[i]);
+  queue_.give([this, &rule, step, s, n] { math_.update(rule, step, s, n); });
 }
 
 void LateMath::combine(std::span<const double> factors, std::span<const void* const> terms,

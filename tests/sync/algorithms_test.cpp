@@ -84,7 +84,7 @@ class Reference {
     const double scale =
         run_.clip_norm > 0 ? std::min(1.0, run_.clip_norm / (std::sqrt(norm) + 1e-6)) : 1;
     for (size_t i = 0; i < w.size(); ++i) {
-      const double d = scale * g[i] + o_.weight_decay * w[i];
+      const double d = scale * g[i] + run_.weight_decay * w[i];
       v[i] = o_.momentum * v[i] + d;
       w[i] -= lr * (o_.nesterov ? d + o_.momentum * v[i] : v[i]);
     }
@@ -157,20 +157,22 @@ struct Case {
 };
 
 Case make_case(const std::string& name, const std::string& sync, SyncOptions options,
-               double clip_norm = 0) {
-  return {name, {sync, options, clip_norm}};
+               double clip_norm = 0, double weight_decay = 0) {
+  Case c{name, {sync, options, clip_norm}};
+  c.run.weight_decay = weight_decay;
+  return c;
 }
 
 const Case kCases[] = {
-    make_case("none", "none", {.momentum = 0.9, .weight_decay = 0.01}),
-    make_case("ssgd", "ssgd", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
+    make_case("none", "none", {.momentum = 0.9}, 0, 0.01),
+    make_case("ssgd", "ssgd", {.learners = 3, .momentum = 0.9}, 0, 0.01),
     make_case("ssgd_nesterov_clipped", "ssgd", {.learners = 2, .momentum = 0.5, .nesterov = true},
               0.3),
-    make_case("sma", "sma", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
+    make_case("sma", "sma", {.learners = 3, .momentum = 0.9}, 0, 0.01),
     make_case("sma_with_options", "sma",
               {.learners = 2, .period = 3, .alpha = 0.7, .averaging_eta = 2.5, .momentum = 0.9}),
     make_case("sma_clipped", "sma", {.learners = 2, .momentum = 0.9}, 0.3),
-    make_case("sma_paper", "sma-paper", {.learners = 3, .momentum = 0.9, .weight_decay = 0.01}),
+    make_case("sma_paper", "sma-paper", {.learners = 3, .momentum = 0.9}, 0, 0.01),
     make_case("sma_paper_of_two", "sma-paper", {.learners = 2}),
     make_case("sma_paper_every_third_step", "sma-paper",
               {.learners = 2, .period = 3, .momentum = 0.9}),

@@ -51,7 +51,8 @@ Checkpoint sample(int64_t epoch = 3) {
     c.tensors.push_back({name, role, index, shape, read});
   };
   add("conv.weight", Role::parameter, 0, {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  add("conv.weight", Role::momentum, 3, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1});
+  add("conv.weight", Role::slot, 3, {2, 1, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1});
+  c.tensors.back().slot = "m";
   add("mean", Role::state, 0, {3}, {0.5f, -0.0f, 1e-40f});
   return c;
 }
@@ -78,7 +79,8 @@ TEST(Checkpoint, ComesBackWhole) {
   EXPECT_EQ(d.position.changes, 2);
   EXPECT_EQ(d.plan, c.plan);
   ASSERT_EQ(d.tensors.size(), 3u);
-  EXPECT_EQ(d.tensors[1].role, Checkpoint::Role::momentum);
+  EXPECT_EQ(d.tensors[1].role, Checkpoint::Role::slot);
+  EXPECT_EQ(d.tensors[1].slot, "m");
   EXPECT_EQ(d.tensors[1].index, 3);
   EXPECT_EQ(d.tensors[1].values(), c.tensors[1].values());
   EXPECT_EQ(encoded(d), encoded(c));

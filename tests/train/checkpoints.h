@@ -15,7 +15,7 @@ inline Checkpoint load(const std::string& run) {
   return load_checkpoint(run, [](std::string_view) {});
 }
 
-/// Weights, momentum, running statistics and all else that is kept, bit for bit.
+/// Weights, slots, running statistics and all else that is kept, bit for bit.
 inline void expect_same_bits(const Checkpoint& a, const Checkpoint& b) {
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (size_t i = 0; i < a.tensors.size(); ++i) {

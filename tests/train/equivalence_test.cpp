@@ -31,6 +31,7 @@ class Equivalence : public ::testing::Test {
     o.batch = batch;
     o.learners = learners;
     o.sync = "ssgd";
+    if (learners > 1) o.lr_scaling = "none";
     return o;
   }
   /// The weights after training, and the losses of its epochs.

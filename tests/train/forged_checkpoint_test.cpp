@@ -75,6 +75,28 @@ TEST_F(ForgedCheckpoint, IsReadIfNothingIsForged) {
   EXPECT_EQ(error_with(header_of(file_).dump()), "no error");
 }
 
+/// As it was before optimizers named their slots.
+TEST_F(ForgedCheckpoint, MomentumOfAnOlderOneIsASlot) {
+  const struct {
+    const char *sync, *role;
+    Checkpoint::Role read;
+    std::string slot;
+  } kTensors[] = {{"sma", "momentum", Checkpoint::Role::slot, "momentum"},
+                  {"ssgd", "central", Checkpoint::Role::slot, "momentum"},
+                  {"ssgd", "weights", Checkpoint::Role::weights, ""},
+                  {"sma", "central", Checkpoint::Role::central, ""}};
+  for (const auto& [sync, role, read, slot] : kTensors) {
+    Checkpoint older = sample();
+    older.options.sync = sync;
+    json header = header_of(testing::encoded(older));
+    header["tensors"][0]["role"] = role;
+    EXPECT_EQ(error_with(header.dump()), "no error");
+    const auto tensor = load_checkpoint(path_, [](std::string_view) {}).tensors.at(0);
+    EXPECT_EQ(tensor.role, read) << sync << ' ' << role;
+    EXPECT_EQ(tensor.slot, slot) << sync << ' ' << role;
+  }
+}
+
 TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
   for (const json& huge : {json(1000000000000), json(-1), json(18446744073709551615u), json(1e300),
                            json("7"), json(nullptr), json::array({1})}) {

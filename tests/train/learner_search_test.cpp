@@ -201,25 +201,25 @@ TEST_F(OneLearnerChange, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
   const auto z = values_of(before, Role::parameter, 0);
   const std::vector<float> zeros(z.size());
   EXPECT_EQ(values_of(after, Role::weights, 2), z);
-  EXPECT_EQ(values_of(after, Role::momentum, 2), zeros);
+  EXPECT_EQ(values_of(after, Role::slot, 2), zeros);
   EXPECT_EQ(values_of(after, Role::weights, 1), values_of(before, Role::weights, 1));
-  EXPECT_EQ(values_of(after, Role::momentum, 1), values_of(before, Role::momentum, 1));
-  EXPECT_NE(values_of(after, Role::momentum, 1), zeros);
+  EXPECT_EQ(values_of(after, Role::slot, 1), values_of(before, Role::slot, 1));
+  EXPECT_NE(values_of(after, Role::slot, 1), zeros);
 }
 
 /// Synchronous learners have one momentum, which is that of a learner alone.
 TEST_F(OneLearnerChange, SynchronousLearnersPassTheirMomentumOn) {
   using Role = Checkpoint::Role;
   const auto [alone, two] = change("ssgd", 1, 2);
-  EXPECT_EQ(values_of(two, Role::central, 0), values_of(alone, Role::momentum, 0));
-  EXPECT_NE(values_of(two, Role::central, 0),
+  EXPECT_EQ(values_of(two, Role::slot, 0), values_of(alone, Role::slot, 0));
+  EXPECT_NE(values_of(two, Role::slot, 0),
             std::vector<float>(values_of(alone, Role::parameter, 0).size()));
 }
 
 TEST_F(OneLearnerChange, ALearnerThatStaysAloneKeepsTheirMomentum) {
   using Role = Checkpoint::Role;
   const auto [two, alone] = change("ssgd", 2, 1);
-  EXPECT_EQ(values_of(alone, Role::momentum, 0), values_of(two, Role::central, 0));
+  EXPECT_EQ(values_of(alone, Role::slot, 0), values_of(two, Role::slot, 0));
 }
 
 TEST_F(LearnerChanges, MoreLearnersThanTheMemoryHoldsAreRefused) {

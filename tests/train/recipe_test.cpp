@@ -107,7 +107,7 @@ TEST(Recipe, LeavesWhatTheUserSetAndNamesItInAConflict) {
 }
 
 TEST(Recipe, OneLearnerAloneTakesNoOptionsOfAnExchange) {
-  for (const char* option : {"sync-period = 4", "alpha = 0.1", "central-momentum = 0.5"}) {
+  for (const char* option : {"sync-period = 4", "alpha = 0.1", "averaging-eta = 4"}) {
     expect_says(complaint(std::string("learners = 1\n") + option), "one learner alone");
     EXPECT_EQ(complaint(std::string("learners = 2\n") + option), "no error");
   }

@@ -30,10 +30,10 @@ TEST(RunConfig, ANameIsEnough) {
   EXPECT_EQ(c.splits, 1);
   EXPECT_EQ(c.augment.pad, recipe.pad);
   EXPECT_EQ(c.augment.mirror, recipe.mirror);
-  EXPECT_EQ(c.sgd.momentum, recipe.momentum);
-  EXPECT_EQ(c.sgd.weight_decay, recipe.weight_decay);
-  EXPECT_FALSE(c.sgd.nesterov);
-  EXPECT_EQ(c.sgd.clip_norm, 0);
+  EXPECT_EQ(c.optimizer.coefficients[kSgdMomentum], recipe.momentum);
+  EXPECT_EQ(c.optimizer.weight_decay, recipe.weight_decay);
+  EXPECT_EQ(c.optimizer.coefficients[kSgdNesterov], 0);
+  EXPECT_EQ(c.clip_norm, 0);
   EXPECT_EQ(c.schedule.lr, recipe.lr);
   EXPECT_EQ(c.schedule.milestones, recipe.lr_milestones);
   EXPECT_EQ(c.epochs, recipe.epochs);
@@ -56,7 +56,7 @@ TEST(RunConfig, WhatIsSetIsWhatItSays) {
   const RunConfig c = resolve(options, Recipe{});
   EXPECT_EQ(c.device.kind, "ref");
   EXPECT_TRUE(std::holds_alternative<MSELoss>(c.loss));
-  EXPECT_EQ(c.sgd.clip_norm, 2);
+  EXPECT_EQ(c.clip_norm, 2);
   EXPECT_FALSE(c.compile_options(c.teams.front(), nullptr).update);
   EXPECT_EQ(c.target_accuracy, 0.9);
   EXPECT_EQ(c.patience, 3);
@@ -84,6 +84,7 @@ TEST(RunConfig, ATeamsAlgorithmIsMadeOnce) {
 
 TEST(RunConfig, AResumedRunMayHaveATeamThatThisMachineWouldNot) {
   TrainOptions options;
+  options.sync = "sma-paper";
   options.resume = "elsewhere";
   const RunConfig c = resolve(options, Recipe{});
   const Arrangement had{3, 4 * physical_cores()};
@@ -99,6 +100,7 @@ TEST(RunConfig, AResumedRunMayHaveATeamThatThisMachineWouldNot) {
 TEST(RunConfig, AResumedRunNeedNotTakeTheTeamThatANewOneWould) {
   TrainOptions options;
   options.learners = 256;
+  options.sync = "sma-paper";
   options.alpha = 0.5;
   expect_says(error_of([&] { resolve(options, Recipe{}); }), "`alpha` 0.5: with 256 learners");
   options.resume = "elsewhere";
@@ -130,6 +132,8 @@ TEST(RunConfig, BatchNormIsMeasuredWhereTheModelLags) {
     const RunConfig c = resolve(options, Recipe{});
     return c.bn_images(c.teams.front(), states);
   };
+  EXPECT_EQ(images(true), 2048);
+  options.sync = "local-sgd";
   EXPECT_EQ(images(true), 0);
   options.sync = "polyak-ruppert";
   EXPECT_EQ(images(true), 2048);

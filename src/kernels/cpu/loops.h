@@ -113,7 +113,7 @@ struct Loops {
   /// dx = scale·(sigmoid(x) − t)
   void (*sigmoid_cross_entropy_grad)(const float* x, const float* t, float scale, float* dx,
                                      int64_t n);
-  /// See SgdStep in device/vector_math.h; of the elements from `begin` to `end`.
+  /// See device/sgd.h; of the elements from `begin` to `end`.
   void (*sgd_step)(const SgdArgs&, const SgdArrays&, int64_t begin, int64_t end);
   /// out = Σ factors[t]·terms[t], added up in the order of t; out may be a term. Of the elements
   /// from `begin` to `end`.

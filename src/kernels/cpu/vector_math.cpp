@@ -1,33 +1,18 @@
-#include "device/vector_math.h"
-
 #include <omp.h>
 
 #include <array>
 #include <vector>
 
+#include "device/host_math.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/team.h"
 
 namespace crossbow {
 namespace {
 
-class CpuVectorMath : public VectorMath {
+class CpuVectorMath : public HostVectorMath {
  public:
-  void sgd_step(const SgdStep& step, const SgdSpans& spans, int64_t n) const override {
-    const SgdArgs args{static_cast<float>(step.lr),
-                       static_cast<float>(step.momentum),
-                       static_cast<float>(step.weight_decay),
-                       spans.gradient_scale ? static_cast<float>(*spans.gradient_scale) : 1.0f,
-                       static_cast<float>(step.pull),
-                       step.nesterov};
-    const SgdArrays arrays{
-        static_cast<const float*>(spans.weights), static_cast<const float*>(spans.gradient),
-        static_cast<float*>(spans.velocity), static_cast<const float*>(spans.central),
-        static_cast<float*>(spans.next)};
-    parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
-      loops().sgd_step(args, arrays, begin, end);
-    });
-  }
+  using HostVectorMath::HostVectorMath;
 
   void combine(std::span<const double> factors, std::span<const void* const> terms, void* out,
                int64_t n) const override {
@@ -60,15 +45,9 @@ class CpuVectorMath : public VectorMath {
     for (double s : sums) total += s;
     *sum = total;
   }
-
-  void find_clip_scale(double limit, const double* sums, int64_t count,
-                       double* scale) const override {
-    *scale = clip_scale(limit, {sums, static_cast<size_t>(count)});
-  }
 };
 
-const CpuVectorMath kMath;
-const RegisterVectorMath kRegistered{"cpu", DType::f32, kMath};
+const CpuVectorMath kMath{"cpu", DType::f32};
 
 }  // namespace
 }  // namespace crossbow

@@ -13,7 +13,8 @@ const Loops& table() {
     add_elementwise(loops);
     add_dropout(loops);
     add_rows(loops);
-    add_optimiser(loops);
+    add_flat(loops);
+    add_sgd(loops);
     add_dense(loops);
     return loops;
   }();

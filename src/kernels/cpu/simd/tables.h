@@ -9,7 +9,8 @@ void add_normalise(Loops& loops);
 void add_elementwise(Loops& loops);
 void add_dropout(Loops& loops);
 void add_rows(Loops& loops);
-void add_optimiser(Loops& loops);
+void add_flat(Loops& loops);
+void add_sgd(Loops& loops);
 void add_dense(Loops& loops);
 
 const Loops& table();

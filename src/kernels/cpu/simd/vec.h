@@ -184,6 +184,21 @@ inline void map(int64_t n, F f, T* y, const X*... x) {
   if (i < n) store_part(y + i, both(load_part(x + i, n - i)...), n - i);
 }
 
+/// Calls `f(i, load, store)` for the pairs from `begin` to `end`, then for what is left of one.
+template <typename F>
+inline void for_each_pair(int64_t begin, int64_t end, F f) {
+  int64_t i = begin;
+  for (; i + kPair <= end; i += kPair) {
+    f(
+        i, [](const float* p) { return load_pair(p); }, [](float* p, Pair x) { store_pair(p, x); });
+  }
+  if (const int64_t left = end - i; left > 0) {
+    f(
+        i, [=](const float* p) { return load_part(p, left); },
+        [=](float* p, Pair x) { store_part(p, x, left); });
+  }
+}
+
 /// Σ f(xs…) over n floats. Sums of 512 elements are f32, their sum is double: the error does not
 /// grow with n.
 template <typename F, typename... X>

@@ -1,0 +1,30 @@
+#include "device/sgd.h"
+
+#include <omp.h>
+
+#include "device/host_math.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/team.h"
+
+namespace crossbow {
+namespace {
+
+void step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
+  const SgdArgs args{static_cast<float>(step.lr),
+                     static_cast<float>(step.coefficients[kSgdMomentum]),
+                     static_cast<float>(step.weight_decay),
+                     spans.gradient_scale ? static_cast<float>(*spans.gradient_scale) : 1.0f,
+                     static_cast<float>(step.pull),
+                     step.coefficients[kSgdNesterov] != 0};
+  const SgdArrays arrays{static_cast<const float*>(spans.weights),
+                         static_cast<const float*>(spans.gradient),
+                         static_cast<float*>(spans.slots[0]),
+                         static_cast<const float*>(spans.central), static_cast<float*>(spans.next)};
+  parallel_ranges(omp_get_max_threads(), n,
+                  [&](int64_t begin, int64_t end) { loops().sgd_step(args, arrays, begin, end); });
+}
+
+const RegisterUpdate kRegistered{kSgd, "cpu", DType::f32, step_of};
+
+}  // namespace
+}  // namespace crossbow

@@ -1,0 +1,28 @@
+#include "train/rate_scaling.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace crossbow {
+
+double rate_factor(std::string_view scaling, int learners) {
+  if (scaling == "none") return 1;
+  if (scaling == "linear") return learners;
+  if (scaling == "sqrt") return std::sqrt(learners);
+  fail_usage("`lr-scaling` {}: this version knows auto, none, linear, sqrt", scaling);
+}
+
+double RateFactor::at(int64_t samples) const {
+  if (samples >= start + length) return to;
+  const double way = static_cast<double>(samples - start) / static_cast<double>(length);
+  return from + (to - from) * std::max(0.0, way);
+}
+
+double rate_move_epochs(int64_t epochs) {
+  constexpr double kMost = 2, kShare = 6;
+  return std::min(kMost, static_cast<double>(epochs) / kShare);
+}
+
+}  // namespace crossbow

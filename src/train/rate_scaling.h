@@ -1,0 +1,32 @@
+// How the rate of one learner becomes that of several.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace crossbow {
+
+/// What k learners multiply the rate of one by, as each of them takes k times fewer steps:
+///   none    1
+///   linear  k, Goyal et al. 2017: the mean of k gradients has k times less variance
+///   sqrt    √k, for learners whose noise is not averaged away
+/// Throws UsageError for another name.
+double rate_factor(std::string_view scaling, int learners);
+
+/// A factor of the rate that moves evenly from one value to another. A plain value; counts the
+/// run's samples.
+struct RateFactor {
+  double from = 1, to = 1;
+  int64_t start = 0, length = 0;
+
+  double at(int64_t samples) const;
+  /// As now until that sample; then on the way to `next`.
+  RateFactor moving_to(double next, int64_t samples, int64_t length) const {
+    return {at(samples), next, samples, length};
+  }
+};
+
+/// Epochs that a move takes in a run of so many.
+double rate_move_epochs(int64_t epochs);
+
+}  // namespace crossbow
