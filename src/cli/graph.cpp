@@ -116,8 +116,7 @@ void print_memory(const Memory& m, const RunConfig& c) {
       l.replica);
   put("  arenas           {:10.2f}   {} of {:.2f}, shared by turns\n", l.workers * l.arena,
       l.workers, l.arena);
-  put("  central model    {:10.2f}   and what is evaluated\n",
-      l.devices * l.central + l.evaluated + l.gathered);
+  put("  central model    {:10.2f}   and what is evaluated\n", l.devices * l.central + l.evaluated);
   put("  bound programs   {:10.2f}\n", l.bound);
   put("  in all           {:10.2f}\n", l.total_mb());
 }

@@ -21,9 +21,4 @@ std::vector<Arrangement> arrangements(int cores, std::optional<int> threads) {
   return ladder;
 }
 
-std::vector<Arrangement> arrangements_without_cores() {
-  constexpr int kMost = 32;
-  return arrangements(kMost, 1);
-}
-
 }  // namespace crossbow

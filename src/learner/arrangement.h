@@ -20,8 +20,5 @@ std::string text_of(const Arrangement& arrangement);
 /// given: 1, 2, … learners of so many. Else all cores shared out: of arrangements with as many
 /// learners the one with most threads.
 std::vector<Arrangement> arrangements(int cores, std::optional<int> threads);
-/// The same on a device that computes by itself: learners of one thread, up to more than have been
-/// of use to any net.
-std::vector<Arrangement> arrangements_without_cores();
 
 }  // namespace crossbow
