@@ -76,17 +76,14 @@ class Device {
   /// work itself.
   virtual int64_t exchange_piece() const { return std::numeric_limits<int64_t>::max(); }
 
-  /// What work of so many threads needs of the thread that gives it. Host devices do the work in
-  /// that thread's OpenMP team; to others the number means nothing. A thread calls `expect_team`
-  /// before it prepares kernels of that width, or starts threads that run them; `start_team` at its
-  /// start, if such work is all that it does; `set_team` before it gives work if it may have done
-  /// anything else meanwhile. The first throws Error, or UsageError that names a variable of the
-  /// environment, where such a team is forbidden.
-  virtual void set_team(int threads) = 0;
+  /// Host devices work in a team of threads of the one that gives the work; to others the number
+  /// means nothing. `set_team` is called by a thread before it gives work; `expect_team` before it
+  /// prepares kernels for so many threads, or starts threads that will give such work. Throws Error
+  /// or UsageError where no such team is to be had.
+  virtual void set_team(int /*threads*/) {}
   virtual void expect_team(int threads) { set_team(threads); }
-  virtual void start_team(int threads) { set_team(threads); }
 
-  /// Of its memory, what this process may use, in MiB, and what of that nobody has taken yet.
+  /// Of its memory, in MiB: what this process may use, and what of that nobody has taken yet.
   virtual double memory_mb() const = 0;
   virtual double free_memory_mb() const = 0;
   /// Contents undefined. Throws Error if there is no more memory.
@@ -102,14 +99,14 @@ class Device {
   void zero_now(void* to, size_t bytes);
 };
 
-/// What this machine has of a kind of device. A plain value.
+/// What this machine has of a kind of device. A plain value, at first for one that computes by
+/// itself: a learner there needs one thread, which only gives work.
 struct DeviceKind {
   int devices = 1;  // at most
-  /// The cores of which its devices are groups, by one CPU each, neighbours in a row, and how many
-  /// of them may be busy at a time. None where devices compute by themselves: there a learner needs
-  /// one thread, which only gives work.
+  int threads = 1;  // of a learner, at most
+  /// Of devices that are groups of cores: one CPU of each core, neighbours in a row.
   std::vector<int> cpus;
-  int cores = 0;
+  int cores = 1;  // of those, how many may be busy at a time
 };
 
 /// The i-th device of a kind: "cpu", "ref". Each call gives the same one. Throws Error if there is

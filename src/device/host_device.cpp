@@ -1,6 +1,8 @@
 // The devices whose memory is the host's and whose work is done at the call: the CPU, and the
 // reference.
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "core/machine.h"
 #include "device/device.h"
@@ -44,7 +46,6 @@ class HostDevice : public Device {
   int64_t exchange_piece() const override { return exchange_piece_; }
   void set_team(int threads) override { set_host_team(threads); }
   void expect_team(int threads) override { expect_host_team(threads); }
-  void start_team(int threads) override { start_host_team(threads); }
   double memory_mb() const override { return crossbow::memory_mb(); }
   double free_memory_mb() const override { return crossbow::free_memory_mb(); }
   Buffer allocate(size_t bytes) override { return Buffer(bytes); }
@@ -62,7 +63,8 @@ constexpr int64_t kPiece = 4096;
 
 /// As many devices as cores, of which each is a group.
 DeviceKind groups_of_cores() {
-  return {physical_cores(), core_cpus(), physical_cores()};
+  const auto threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return {physical_cores(), threads, core_cpus(), physical_cores()};
 }
 
 const RegisterDevice kCpu{"cpu", groups_of_cores, [](int) -> std::unique_ptr<Device> {

@@ -6,15 +6,24 @@
 #include "core/threads.h"
 
 namespace crossbow {
+namespace {
 
-void set_host_team(int threads) {
+void set_width(int threads) {
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
 }
 
+}  // namespace
+
+void set_host_team(int threads) {
+  set_width(threads);
+#pragma omp parallel
+  omp_get_thread_num();
+}
+
 void expect_host_team(int threads) {
   omp_pause_resource_all(omp_pause_soft);
-  set_host_team(threads);
+  set_width(threads);
   if (threads == 1) return;
   if (const int limit = omp_get_thread_limit(); limit < threads) {
     fail_usage(
@@ -29,12 +38,6 @@ void expect_host_team(int threads) {
         threads);
   }
   expect_threads(threads - 1);
-}
-
-void start_host_team(int threads) {
-  set_host_team(threads);
-#pragma omp parallel
-  omp_get_thread_num();
 }
 
 }  // namespace crossbow

@@ -1,7 +1,5 @@
 #include "learner/memory.h"
 
-#include <algorithm>
-
 #include "core/text.h"
 #include "learner/engine.h"
 #include "learner/scheduler.h"
@@ -38,11 +36,10 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const bool shared = traits.averages_gradients;
   const bool splits = options.batch.splits > 1;
   const bool gradients = !model.options().update;
-
   const Device& device = find_device(model.options().device);
+  const bool apart = !device.is_host();
 
   LearnerMemory m;
-  m.apart = !device.is_host();
   m.devices = options.threads.devices;
   m.learners = m.devices * options.learners;
   m.workers = options.threads.all_workers();
@@ -52,28 +49,19 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const int state_buffers = traits.state_buffers + (shared ? slots : 0);
   m.replica = vectors * flat + states;
   if (sync) {
-    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || m.apart;
+    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || apart;
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + (mean ? 1 : 0));
   }
   m.evaluated = flat + states;
-  if (m.apart && m.devices > 1) {
-    m.gathered = flat + (m.learners - options.learners) * states;
-  }
   const bool stays = traits.overlaps && (sync->period(false) > 1 || sync->period(true) > 1);
   const auto times = static_cast<double>(executions(options, traits.overlaps, stays));
   for (const int64_t rows : options.batch.program_rows()) {
     m.bound += times * execution_mb(*model.training(rows));
   }
   const int own = shared ? 0 : 1 + slots;
-  const int of_central = (traits.overlaps ? 1 : 0) + state_buffers;
-  m.saved = m.evaluated + m.learners * (own * flat + states) + of_central * flat;
-  if (m.apart) {
-    // All of a vector at once, or a tensor of each.
-    size_t tensor = 0;
-    for (const auto& slot : layout.parameters) tensor = std::max(tensor, slot.layout.bytes());
-    const int tensors = 1 + m.learners * own + of_central;
-    m.staged = std::max(flat, tensors * mebibytes(static_cast<double>(tensor)));
-  }
+  m.saved = m.evaluated + m.learners * (own * flat + states) +
+            flat * ((traits.overlaps ? 1 : 0) + state_buffers);
+  if (apart && m.devices > 1) m.evaluated += flat + (m.learners - options.learners) * states;
   m.arena = mebibytes(static_cast<double>(model.workspace_bytes(device)));
   return m;
 }

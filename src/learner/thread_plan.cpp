@@ -36,7 +36,7 @@ ThreadPlan plan_threads(int devices, int learners, int threads, const std::vecto
 }
 
 ThreadPlan plan_threads(const DeviceKind& kind, int devices, int learners, int threads) {
-  if (kind.cores == 0) return {devices, learners, 1, {}};
+  if (kind.cpus.empty()) return {devices, learners, 1, {}};
   return plan_threads(devices, learners, threads, kind.cpus, kind.cores);
 }
 

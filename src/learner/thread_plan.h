@@ -30,7 +30,7 @@ struct ThreadPlan {
 ThreadPlan plan_threads(int devices, int learners, int threads, const std::vector<int>& cores,
                         int usable);
 /// For this machine's devices. One that computes by itself has a worker of one thread for each
-/// learner, wherever that runs.
+/// learner.
 ThreadPlan plan_threads(const DeviceKind& kind, int devices, int learners, int threads);
 
 }  // namespace crossbow

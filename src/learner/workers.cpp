@@ -78,7 +78,7 @@ void Workers::run(std::function<void(int)> job) {
 
 void Workers::work(int worker, Device& device, const std::vector<int>& cpus, int threads) {
   stay_on(cpus);
-  device.start_team(threads);  // now, while the threads are known to be had
+  device.set_team(threads);  // starts it now, while its threads are known to be had
   std::unique_lock lock(mutex_);
   for (int64_t round = 1;; ++round) {
     started_.wait(lock, [&] { return stop_ || round_ >= round; });

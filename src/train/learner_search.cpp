@@ -23,8 +23,7 @@ std::string key_of(const RunConfig& config, const Graph& forward) {
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
       config.optimizer.slots.empty() ? "off" : "on", config.clip_norm > 0 ? ", clipped" : "",
       o.sync, text_or(o.sync_period, "auto"), o.device, device_kind(config.device.kind).cores,
-      find_device(config.device.kind).memory_mb() / 1024,
-      text_or(o.threads_per_learner, "any"));
+      find_device(config.device.kind).memory_mb() / 1024, text_or(o.threads_per_learner, "any"));
 }
 
 std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {
@@ -106,7 +105,7 @@ void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   given_ = settled ? arrangement : candidates_[0];
   if (candidates_.size() > 1 && (!settled || retune_)) tuner_.emplace(candidates_, retune_);
   moving_ = wanted() != arrangement;
-  if (cores_ > 0 && wanted().threads > cores_ && wanted() != candidates_[0]) {
+  if (wanted().threads > cores_ && wanted() != candidates_[0]) {
     observer_.note(
         fmt::format("{} on {} cores, as the run has settled on a larger machine; "
                     "`retune` looks again",

@@ -64,7 +64,8 @@ class LearnerSearch {
   void settle();
 
   const int64_t batch_;
-  const int devices_, cores_;  // of this machine, for that kind of device
+  const int devices_;
+  const int cores_;  // of this machine, for that kind of device
   std::vector<Arrangement> candidates_;
   const bool retune_;
   const std::string key_;

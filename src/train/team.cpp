@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "device/device.h"
 
 namespace crossbow {
 namespace {
@@ -75,39 +74,39 @@ std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const RunConfig&
       statistics_pipeline(run, dataset, engine.workers().count()), images);
 }
 
-/// A memory that has limits of its own: the host's, then those of devices that are apart. In MiB.
-struct Room {
-  std::string name;   // for messages; none if there is but one
-  double needed = 0;  // by a team
-  double taken = 0;   // of that, for as long as the team lives
-  double left = 0;
+/// What a team takes, in MiB, of a memory that has a limit of its own.
+struct Share {
+  std::string of;  // for messages; empty if there is but one such memory
+  double taken, left;
+  double needed = taken;  // while the team is made and filled
 };
 
-/// While a team is filled the host also has a replica that it starts from.
-std::vector<Room> rooms_for(const LearnerMemory& m, const RunConfig& run) {
-  std::vector<Room> rooms;
-  rooms.push_back({m.apart ? " of the host's memory" : "", m.host_mb() + 2 * m.evaluated + m.staged,
-                   m.host_mb(), free_memory_mb()});
-  for (int d = 0; m.apart && d < m.devices; ++d) {
-    const double needed = m.device_mb(d);
-    rooms.push_back({fmt::format(" of the memory of {}:{}", run.device.kind, d), needed, needed,
-                     find_device(run.device.kind, d).free_memory_mb()});
+/// Of the host's memory, then of each device's that has its own.
+std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
+  const bool apart = !find_device(run.device.kind).is_host();
+  const double host = apart ? m.host_mb() : m.total_mb();
+  // The host also has a replica that the team starts from, and later what it looks at to save it.
+  std::vector<Share> all = {
+      {apart ? " of the host's memory" : "", host, free_memory_mb(), host + 2 * m.evaluated}};
+  for (int d = 0; apart && d < m.devices; ++d) {
+    all.push_back({fmt::format(" of the memory of {}:{}", run.device.kind, d), m.device_mb(d),
+                   find_device(run.device.kind, d).free_memory_mb()});
   }
-  return rooms;
+  return all;
 }
 
 /// `batches` has some of its buffers already.
 const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfig& run,
                                      const data::Pipeline& batches) {
   malloc_trim(0);  // what another team had is not taken any more
-  std::vector<Room> rooms = rooms_for(memory, run);
-  rooms[0].needed -= mebibytes(static_cast<double>(batches.buffer_bytes()));
-  for (const Room& room : rooms) {
-    if (room.needed <= room.left) continue;
+  std::vector<Share> all = shares(memory, run);
+  all[0].needed -= mebibytes(static_cast<double>(batches.buffer_bytes()));
+  for (const Share& share : all) {
+    if (share.needed <= share.left) continue;
     fail_usage(
         "`learners` {}: with a batch of {} they need {:.0f} MiB{}, and this process may take "
         "{:.0f} more; choose fewer, a smaller `batch`, or more `splits`",
-        memory.learners / memory.devices, run.batch, room.needed, room.name, room.left);
+        memory.learners / memory.devices, run.batch, share.needed, share.of, share.left);
   }
   return memory;
 }
@@ -120,9 +119,8 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
     const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, p);
     m.batches += mebibytes(static_cast<double>(bytes));
   };
-  const int evaluating = m.apart ? m.workers / m.devices : m.workers;
   const auto add_programs = [&](const Program& program) {
-    m.bound += evaluating * execution_mb(program);
+    m.bound += m.workers * execution_mb(program);
   };
   add_pipeline(run.training_batches(team.learners()));
   const int64_t rows = evaluation_rows(batch.part_rows());
@@ -136,7 +134,7 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
     const int64_t batches = Statistics::batches(dataset.train->size(), p.batch, images);
     const auto states = static_cast<double>(model.parameters()->state_elements *
                                             static_cast<int64_t>(sizeof(float)));
-    m.evaluated += mebibytes(static_cast<double>(evaluating + batches + 1) * states);
+    m.evaluated += mebibytes(static_cast<double>(m.workers + batches + 1) * states);
   }
   return m;
 }
@@ -165,16 +163,16 @@ const Replica& Team::model_at(int64_t step) {
 }
 
 int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int most) {
-  const std::vector<Room> now = rooms_for(memory, run);
+  const std::vector<Share> now = shares(memory, run);
   const DeviceKind kind = device_kind(run.device.kind);
   const auto sync = run.team({most, 1}).sync;  // what it takes is the same for any number
   const auto fits = [&](int learners) {
     const TeamConfig team{{learners, 1}, plan_threads(kind, run.device.count, learners, 1), sync};
     const LearnerMemory m = memory_for(model, run, team, dataset);
-    std::vector<Room> then = rooms_for(m, run);
+    std::vector<Share> then = shares(m, run);
     then[0].needed += m.saved;
     return std::equal(then.begin(), then.end(), now.begin(),
-                      [](const Room& a, const Room& b) { return a.needed <= b.left + b.taken; });
+                      [](const Share& a, const Share& b) { return a.needed <= b.left + b.taken; });
   };
   while (most > 1 && !fits(most)) --most;
   return most;

@@ -13,8 +13,8 @@ namespace crossbow {
 /// Compiled for a number of learners, with their memory and their threads. One thread.
 struct Team {
   /// `forward` is of whole batches; `batches`, on which the learners will train, is made as deep as
-  /// they need. Throws UsageError if all that needs more memory of the host or of a
-  /// device than is left.
+  /// they need. Throws UsageError if all that needs more memory of the host or of a device
+  /// than is left.
   Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
        const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner);
 

@@ -46,18 +46,18 @@ bool is_alone(const TrainOptions& o) {
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
   const DeviceList devices = device_list(o.device);
   const DeviceKind kind = device_kind(devices.kind);
-  // Of a device: without any of its own it has one learner where nothing says how many.
   const int cores = std::max(1, kind.cores / devices.count);
   std::optional<int> threads, learners;
   if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
-  if (kind.cores == 0) threads = 1;
   if (o.learners) learners = static_cast<int>(*o.learners);
   if (o.sync == "none") learners = 1;
   if (!learners && o.deterministic) {
     learners = std::clamp<int64_t>(cores / threads.value_or(1), 1, std::max<int64_t>(1, most));
   }
   if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
-  return kind.cores == 0 ? arrangements_without_cores() : arrangements(cores, threads);
+  if (!kind.cpus.empty()) return arrangements(cores, threads);
+  constexpr int kMostLearners = 32;  // more than have been of use to any net
+  return arrangements(kMostLearners, 1);
 }
 
 TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) {

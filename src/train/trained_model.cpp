@@ -105,7 +105,8 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   const int64_t samples = dataset.test->size();
   const int64_t rows = std::min(evaluation_rows(config_.batch), samples);
   Evaluator::compile(model, samples, rows);
-  Workers workers({&device}, team.threads);
+  const DeviceKind kind = device_kind(config_.device.kind);
+  Workers workers({&device}, plan_threads(kind, 1, kind.cores, team.threads.threads));
   std::vector<Workspace> workspaces;
   for (int w = 0; w < workers.count(); ++w) workspaces.push_back(model.make_workspace(device));
   Replica replica(*model.parameters(), device);

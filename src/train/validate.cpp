@@ -1,9 +1,8 @@
 #include "train/validate.h"
 
-#include <thread>
-
 #include "core/error.h"
 #include "core/nearest.h"
+#include "core/text.h"
 #include "data/memory.h"
 #include "device/device.h"
 #include "sync/sync.h"
@@ -50,18 +49,14 @@ void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
   if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
   const DeviceKind kind = device_kind(devices.kind);
-  if (kind.cores > 0 && devices.count > kind.devices) {
-    fail_usage("`device` {}: {} devices need as many cores, and this process may use {}", o.device,
-               devices.count, kind.devices);
-  }
   if (devices.count > kind.devices) {
-    fail_usage("`device` {}: of {} this machine has {}", o.device, devices.kind, kind.devices);
+    fail_usage("`device` {}: this process may use {} of kind {}{}", o.device,
+               count(kind.devices, "device"), devices.kind,
+               kind.cpus.empty() ? "" : ", one a core");
   }
-  if (kind.cores == 0 && !o.resume && o.threads_per_learner.value_or(1) > 1) {
-    fail_usage(
-        "`threads-per-learner` {}: a learner on {} needs one thread, which only gives work; leave "
-        "it out",
-        *o.threads_per_learner, devices.kind);
+  if (!o.resume && o.threads_per_learner.value_or(1) > kind.threads) {
+    fail_usage("`threads-per-learner` {}: on {} a learner can have {}", *o.threads_per_learner,
+               devices.kind, count(kind.threads, "thread"));
   }
 }
 
@@ -174,11 +169,6 @@ void validate_steps(const TrainOptions& o) {
                o.batch);
   }
   expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
-  const int64_t most_threads = std::max(1u, std::thread::hardware_concurrency());
-  if (!o.resume && o.threads_per_learner.value_or(1) > most_threads) {
-    fail_usage("`threads-per-learner` {}: this machine runs {} at a time", *o.threads_per_learner,
-               most_threads);
-  }
   expect_at_least<int64_t>("epochs", o.epochs, 1);
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
   expect_at_least<int64_t>("patience", o.patience, 1);

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                              o.sync = "none";
                              o.learners = 1;
                            }},
-                      Case{"Lagging", 3, nothing},
+                      Case{"Sma", 3, nothing},
                       Case{"Paper", 5, [](TrainOptions& o) { o.sync = "sma-paper"; }},
                       Case{"LargeBatches", 2, [](TrainOptions& o) { o.batch = 500; }},
                       Case{"Clipped", 3, [](TrainOptions& o) { o.clip_norm = 1; }},
@@ -174,12 +174,13 @@ TEST(LateLimits, CoresAndThreadsLimitNothing) {
   o.device = "late:0,late:1,late:2,late:3";
   EXPECT_EQ(resolve(o, Recipe{}).device.count, 4);
   o.device += ",late:4";
-  EXPECT_EQ(error_of([&] { resolve(o, Recipe{}); }),
-            "`device` late:0,late:1,late:2,late:3,late:4: of late this machine has 4");
+  EXPECT_EQ(
+      error_of([&] { resolve(o, Recipe{}); }),
+      "`device` late:0,late:1,late:2,late:3,late:4: this process may use 4 devices of kind late");
   o.device = "late";
   o.threads_per_learner = 2;
-  EXPECT_EQ(error_of([&] { resolve(o, Recipe{}); }).substr(0, 34),
-            "`threads-per-learner` 2: a learner");
+  EXPECT_EQ(error_of([&] { resolve(o, Recipe{}); }),
+            "`threads-per-learner` 2: on late a learner can have 1 thread");
 }
 
 }  // namespace
