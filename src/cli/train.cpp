@@ -64,6 +64,7 @@ std::string best_checkpoint(const TrainResult& r) {
 
 Json to_json(const TrainResult& r) {
   const TrainOptions& o = r.options;
+  const EpochRecord last = r.history.empty() ? EpochRecord{} : r.history.back();
   Json j;
   j["model"] = o.model;
   j["data"] = *o.data;
@@ -87,6 +88,10 @@ Json to_json(const TrainResult& r) {
   j["seconds_to_target"] = crossbow::to_json(r.seconds_to_target);
   j["peak_rss_mb"] = peak_memory_mb();
   j["parameters"] = r.parameters;
+  j["lr_factor"] = r.lr_factor;
+  j["noise_scale"] = crossbow::to_json(last.noise_scale);
+  j["efficiency"] = crossbow::to_json(last.efficiency);
+  j["goodput"] = crossbow::to_json(last.goodput);
   j["history"] = crossbow::to_json(r.history);
   j["out"] = *o.out;
   j["interrupted"] = r.interrupted;

@@ -34,6 +34,9 @@ struct Optimizer {
   std::vector<std::string> slots;
   double weight_decay = 0;
   std::array<double, kMostCoefficients> coefficients{};
+  /// Of the first slot, if it is a sum of the gradients so far in which each step multiplies those
+  /// before by this; else 0.
+  double gradient_decay = 0;
 
   UpdateStep at(double lr, double pull = 0) const { return {lr, weight_decay, pull, coefficients}; }
 };

@@ -19,7 +19,10 @@ struct Sgd {
 /// Keeps v, in the slot "momentum", where there is momentum.
 inline Optimizer make_sgd(const Sgd& sgd = {}) {
   Optimizer optimizer{&kSgd, {}, sgd.weight_decay};
-  if (sgd.momentum > 0) optimizer.slots = {"momentum"};
+  if (sgd.momentum > 0) {
+    optimizer.slots = {"momentum"};
+    optimizer.gradient_decay = sgd.momentum;
+  }
   optimizer.coefficients[kSgdMomentum] = sgd.momentum;
   optimizer.coefficients[kSgdNesterov] = sgd.nesterov ? 1 : 0;
   return optimizer;

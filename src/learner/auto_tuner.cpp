@@ -6,9 +6,8 @@
 namespace crossbow {
 namespace {
 
-constexpr double kThreshold = 0.02;  // a rise below this is none
-constexpr double kCertain = 4;       // standard errors that a rise must exceed
-constexpr double kSteady = 0.005;    // a standard error as small as this is good enough
+constexpr double kCertain = 4;     // standard errors that a rise must exceed
+constexpr double kSteady = 0.005;  // a standard error as small as this is good enough
 constexpr size_t kWindows = 10, kMostWindows = 30;
 constexpr size_t kHopelessWindows = 3;  // all below this share of the best end a trial
 constexpr double kHopeless = 0.6;
@@ -84,16 +83,17 @@ AutoTuner::Verdict AutoTuner::add(double images_per_second) {
 }
 
 bool AutoTuner::hopeless() const {
-  const auto poor = [&](double rate) { return rate < kHopeless * best().rate; };
-  return !trials_.empty() && windows_.size() >= kHopelessWindows &&
-         std::all_of(windows_.begin(), windows_.end(), poor);
+  if (trials_.empty() || windows_.size() < kHopelessWindows) return false;
+  const double needed = kHopeless * worth(best()) / goal_.share(current());
+  return std::all_of(windows_.begin(), windows_.end(), [&](double rate) { return rate < needed; });
 }
 
 AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {
   trials_.push_back(trial);
   const Trial& before = trials_[best_];
   const double scatter = std::hypot(trial.error, before.error);
-  const bool rises = trial.rate > before.rate * (1 + std::max(kThreshold, kCertain * scatter));
+  const bool rises =
+      worth(trial) > worth(before) * (1 + std::max(goal_.threshold, kCertain * scatter));
   if (trials_.size() == 1 || rises) {
     best_ = trials_.size() - 1;
     failures_ = 0;
@@ -104,9 +104,40 @@ AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {
     move_to(at_ + 1);
     return Verdict::trial_done;
   }
-  settled_ = true;
-  move_to(rung_of(best().arrangement));
+  settle();
   return Verdict::settled;
+}
+
+void AutoTuner::settle() {
+  settled_ = true;
+  share_when_settled_ = relative_share(untried());
+  move_to(rung_of(best().arrangement));
+}
+
+size_t AutoTuner::untried() const {
+  size_t last = 0;
+  for (const Trial& trial : trials_) last = std::max(last, rung_of(trial.arrangement));
+  return last + 1;
+}
+
+double AutoTuner::relative_share(size_t rung) const {
+  return rung < ladder_.size() ? goal_.share(ladder_[rung]) / goal_.share(best().arrangement) : 1;
+}
+
+void AutoTuner::reconsider() {
+  if (!settled_ || trials_.empty()) return;
+  const size_t before = best_;
+  for (size_t i = 0; i < trials_.size(); ++i) {
+    if (worth(trials_[i]) > worth(trials_[best_]) * (1 + goal_.threshold)) best_ = i;
+  }
+  const size_t next = untried();
+  if (relative_share(next) > share_when_settled_ * (1 + goal_.threshold)) {
+    settled_ = checking_ = false;
+    failures_ = 0;
+    move_to(next);
+  } else if (best_ != before) {
+    settle();
+  }
 }
 
 AutoTuner::Verdict AutoTuner::compare_with_best() {

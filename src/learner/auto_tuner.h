@@ -1,19 +1,27 @@
 // How many learners, and how many threads each: found by trying while the training goes on.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "learner/arrangement.h"
 
 namespace crossbow {
 
-/// Climbs a ladder of arrangements while each trains more images a second than the best before it,
-/// by more than a threshold and more than the measurements scatter; looks at one beyond a failure,
-/// then settles at the best. A tie is for fewer learners: they need fewer epochs. Told the
-/// throughput of steady windows, of which it takes a trimmed mean, so that a single disturbance
-/// decides nothing; where windows scatter it asks for more. One thread.
+/// Climbs a ladder of arrangements while each is worth more than the best before it, by more than a
+/// threshold and more than the measurements scatter; looks at one beyond a failure, then settles at
+/// the best. A tie is for fewer learners. Told the throughput of steady windows, of which it takes
+/// a trimmed mean, so that a single disturbance decides nothing; where windows scatter it asks for
+/// more. One thread.
 class AutoTuner {
  public:
+  /// What an arrangement is worth: its images/s times the share of them that count. A rise by less
+  /// than the threshold is none.
+  struct Goal {
+    double threshold = 0.02;
+    std::function<double(const Arrangement&)> share = [](const Arrangement&) { return 1.0; };
+  };
+
   struct Trial {
     Arrangement arrangement;
     double rate = 0;   // images/s
@@ -25,6 +33,13 @@ class AutoTuner {
   /// Starts with what an earlier search found best, which must be of the ladder; looks at first
   /// whether the throughput is still the same, and searches if it is not.
   AutoTuner(std::vector<Arrangement> ladder, const Trial& known);
+
+  /// To be called before the rest; else the goal is throughput.
+  void aim(Goal goal) { goal_ = std::move(goal); }
+  /// The share has changed. Where it has settled, it moves to what is the best now of all that it
+  /// has tried; and it goes on climbing where the next rung's share has grown by more than the
+  /// threshold since it settled.
+  void reconsider();
 
   /// Tries nothing with more learners than that from now on; what runs stays.
   void limit(int learners);
@@ -44,13 +59,21 @@ class AutoTuner {
   const Trial& best() const { return trials_[best_]; }
 
  private:
+  double worth(const Trial& trial) const { return trial.rate * goal_.share(trial.arrangement); }
   bool hopeless() const;
+  void settle();
+  /// The first rung beyond those of the last search; the ladder's size if there is none.
+  size_t untried() const;
+  /// What an image counts for on that rung, beside one of the best trial.
+  double relative_share(size_t rung) const;
   Verdict finish_trial(const Trial& trial);
   Verdict compare_with_best();
   void move_to(size_t rung);
   size_t rung_of(const Arrangement& arrangement) const;
 
   std::vector<Arrangement> ladder_;
+  Goal goal_;
+  double share_when_settled_ = 1;  // relative_share(untried())
   const bool watch_;
   bool settled_ = false;
   bool checking_ = false;  // what was known before

@@ -28,6 +28,7 @@ class Stopwatch {
 
 Central::Scratch::Scratch(const Central& central, int learners)
     : terms_(static_cast<size_t>(learners)),
+      gradients_(static_cast<size_t>(learners)),
       weights_(static_cast<size_t>(learners)),
       state_(central.state_.size()) {
   if (!central.mean_.data())
@@ -36,6 +37,7 @@ Central::Scratch::Scratch(const Central& central, int learners)
   input_.made.resize(static_cast<size_t>(learners));
   input_.factors.resize(static_cast<size_t>(learners));
   input_.weights.resize(static_cast<size_t>(learners));
+  input_.gradients.resize(static_cast<size_t>(learners));
 }
 
 std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
@@ -50,7 +52,7 @@ std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
 
 Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
                  const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm,
-                 Place place)
+                 Place place, int learners)
     : sync_(std::move(sync)),
       lockstep_(lockstep),
       optimizer_(optimizer),
@@ -63,7 +65,11 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       queue_(place.device.make_queue()),
       math_(queue_->math(layout.dtype)),
       phases_(phases(place.comm != nullptr, clip_norm_ > 0)),
-      made_(place.device.make_event()) {
+      made_(place.device.make_event()),
+      probe_(place.index == 0
+                 ? NoiseProbe::make(*sync_, optimizer_, learners, place.device, chunks_,
+                                    static_cast<size_t>(elements_ * element_bytes_))
+                 : nullptr) {
   Device& device = place.device;
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   z_[0] = device.allocate_zeroed(bytes);
@@ -81,6 +87,7 @@ std::vector<std::byte*> Central::state() const {
   std::vector<std::byte*> buffers;
   if (lockstep_.overlaps()) buffers.push_back(z(side(1)));
   for (const Buffer& buffer : state_) buffers.push_back(buffer.data());
+  if (probe_ && probe_->before()) buffers.push_back(probe_->before());
   return buffers;
 }
 
@@ -91,6 +98,7 @@ void Central::start(Describe describe) {
 
 void Central::finish(int64_t exchanges) {
   side_ += exchanges;
+  if (probe_) probe_->collect(noise_scale);
 }
 
 bool Central::ready(int64_t block, const Scheduler& scheduler) const {
@@ -142,6 +150,7 @@ void Central::close(int64_t block) {
     double* const sums = limits_.as<double>();
     math_.find_clip_scale(clip_norm_, sums, chunks_, sums + chunks_);
   }
+  if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale);
   if (phase.apply) queue_->mark(*made_);
   if (phase.starts_sum) {
     sum_.store(place_.comm->start_sum(*queue_, mean_.data(), elements_, {}),
@@ -173,6 +182,11 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
   double* const sums = limits_.as<double>();
   if (phase.mean && chunk == 0) {
     for (const Event* made : s.input_.made) queue_->wait(*made);
+  }
+  if (phase.mean && probe_ && s.input_.gradients[0] && NoiseProbe::due(index, lockstep_.period())) {
+    for (size_t j = 0; j < s.gradients_.size(); ++j) s.gradients_[j] = at(s.input_.gradients[j]);
+    probe_->measure(math_, chunk, first, s.gradients_, n, mean);
+    if (chunk == 0) measured_ = true;
   }
   if (phase.mean) math_.combine(s.input_.factors, s.terms_, mean, n);
   if (phase.norm) math_.squared_norm(mean, n, sums + chunk);

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "device/device.h"
 #include "learner/lockstep.h"
+#include "learner/noise_probe.h"
 #include "learner/scheduler.h"
 #include "plan/program.h"
 #include "sync/sync.h"
@@ -20,6 +21,8 @@ struct ExchangeInput {
   std::vector<const Event*> made;  // when the terms are there
   std::vector<double> factors;     // their shares in the mean
   std::vector<void*> weights;      // for algorithms that do not overlap
+  /// For the noise scale, of batches of one size: gradients, or decaying sums; else null.
+  std::vector<const void*> gradients;
 };
 
 /// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
@@ -52,7 +55,7 @@ class Central {
    private:
     friend class Central;
     ExchangeInput input_;
-    std::vector<const void*> terms_;
+    std::vector<const void*> terms_, gradients_;
     std::vector<void*> weights_, state_;
     Buffer mean_;
     int64_t described_exchange_ = -1;  // of the run, which input_ belongs to
@@ -61,7 +64,8 @@ class Central {
   /// For algorithms that average gradients: the optimizer that takes their mean, and the limit of
   /// its norm, 0 for none.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
-          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Place place);
+          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Place place,
+          int learners);
 
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
   /// the segment (after the last segment: 0 for now).
@@ -69,7 +73,8 @@ class Central {
     return lockstep_.overlaps() ? static_cast<int>((side_ + exchanges) & 1) : 0;
   }
   std::byte* z(int side) const { return z_[side].data(); }
-  /// What a checkpoint needs beside z: the z before, the algorithm's own buffers.
+  /// What a checkpoint needs beside z: the z before, the algorithm's own buffers, the noise
+  /// probe's.
   std::vector<std::byte*> state() const;
   /// The optimizer's, where the central model is what it updates.
   std::span<const Buffer> slots() const { return slots_; }
@@ -77,6 +82,9 @@ class Central {
   void start(Describe describe);
   /// Ends a segment, all of whose exchanges are complete; so many.
   void finish(int64_t exchanges);
+  /// Measured on this device's learners in all segments, where `measures`.
+  NoiseScale noise_scale;
+  bool measures() const { return probe_ != nullptr; }
 
   /// Returns when the segment's first `count` exchanges have been given to the central queue,
   /// having given of them what it could; what `queue` is given from now on sees their results.
@@ -126,8 +134,10 @@ class Central {
   std::vector<Buffer> state_, slots_;
   Buffer mean_;    // where it outlives a phase, or is of one chunk
   Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
-  std::unique_ptr<Event> made_;    // the last exchange given
-  std::atomic<Comm::Sum> sum_{0};  // of the devices, the last one started
+  std::unique_ptr<Event> made_;              // the last exchange given
+  const std::unique_ptr<NoiseProbe> probe_;  // of the first device, if it can be measured
+  bool measured_ = false;                    // in the exchange that runs
+  std::atomic<Comm::Sum> sum_{0};            // of the devices, the last one started
   Describe describe_;
 
   // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks

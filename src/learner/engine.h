@@ -6,12 +6,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "data/batch_source.h"
 #include "learner/learner.h"
+#include "learner/noise_scale.h"
 #include "learner/workers.h"
 #include "plan/bound.h"
 
@@ -75,6 +77,14 @@ class Engine {
   /// In the whole run, and steps since the last one.
   virtual int64_t exchanges() const = 0;
   virtual int64_t since_exchange() const = 0;
+
+  /// Of the learners' gradients in the whole run so far, where the engine measures it.
+  virtual NoiseScale noise_scale() const { return {}; }
+  /// Goes on with what was measured before.
+  virtual void set_noise_scale(const NoiseScale& before) = 0;
+  /// The root of the mean square of the learners' distances from the central model, between
+  /// segments; nothing where they have no weights of their own.
+  virtual std::optional<double> distance() const = 0;
 
   /// What is evaluated and saved: the evaluated weights, with the mean of the learners' states; a
   /// copy in the first device's memory that stays where it is, brought up to date by the call.

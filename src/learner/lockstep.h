@@ -24,6 +24,7 @@ class Lockstep {
   }
 
   void start(int64_t period) { period_ = period; }
+  int64_t period() const { return period_; }
   /// Ends a segment of that many iterations, all of whose exchanges are complete.
   void finish(int64_t iterations) {
     exchanges_ += exchanges_before(iterations);

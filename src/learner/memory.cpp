@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "learner/engine.h"
+#include "learner/noise_probe.h"
 #include "learner/scheduler.h"
 #include "sync/sync.h"
 
@@ -48,19 +49,20 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
       (shared ? 0 : (traits.overlaps ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
   const int state_buffers = traits.state_buffers + (shared ? slots : 0);
   m.replica = vectors * flat + states;
+  const int kept = sync && NoiseProbe::keeps(*sync, options.optimizer, options.learners) ? 1 : 0;
   if (sync) {
     const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || apart;
-    m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + (mean ? 1 : 0));
+    m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + (mean ? 1 : 0));
   }
   m.evaluated = flat + states;
-  const bool stays = traits.overlaps && (sync->period(false) > 1 || sync->period(true) > 1);
+  const bool stays = traits.overlaps && sync->may_stay();
   const auto times = static_cast<double>(executions(options, traits.overlaps, stays));
   for (const int64_t rows : options.batch.program_rows()) {
     m.bound += times * execution_mb(*model.training(rows));
   }
   const int own = shared ? 0 : 1 + slots;
   m.saved = m.evaluated + m.learners * (own * flat + states) +
-            flat * ((traits.overlaps ? 1 : 0) + state_buffers);
+            flat * ((traits.overlaps ? 1 : 0) + state_buffers + kept);
   if (apart && m.devices > 1) m.evaluated += flat + (m.learners - options.learners) * states;
   m.arena = mebibytes(static_cast<double>(model.workspace_bytes(device)));
   return m;

@@ -1,6 +1,9 @@
 #include "learner/synchronous_engine.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "learner/distance.h"
 
 namespace crossbow {
 
@@ -20,7 +23,7 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
     if (sync_) {
       centrals_.push_back(std::make_unique<Central>(
           sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
-          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}));
+          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners));
     }
     const LearnerPlan plan = plan_of(d);
     for (int n = 0; n < options.learners; ++n) add_learner(model, plan, d, may_run);
@@ -36,7 +39,7 @@ LearnerPlan SynchronousEngine::plan_of(int device) const {
   if (averages_gradients()) plan.shared_weights = central->z(0);
   if (lockstep_.overlaps()) {
     plan.central = {central->z(0), central->z(1)};
-    plan.stays = sync_->period(false) > 1 || sync_->period(true) > 1;
+    plan.stays = sync_->may_stay();
   }
   return plan;
 }
@@ -63,6 +66,25 @@ void SynchronousEngine::resume(int64_t exchanges, int64_t since_exchange) {
   }
 }
 
+NoiseScale SynchronousEngine::noise_scale() const {
+  return sync_ ? central_of(0)->noise_scale : NoiseScale{};
+}
+
+void SynchronousEngine::set_noise_scale(const NoiseScale& before) {
+  if (sync_) central_of(0)->noise_scale = before;
+}
+
+std::optional<double> SynchronousEngine::distance() const {
+  if (!sync_ || averages_gradients()) return {};
+  double sum = 0;
+  for (int j = 0; j < learners(); ++j) {
+    const int d = device_of(j);
+    sum += squared_distance(device(d), layout().dtype, learner(j).weights(side()),
+                            central_of(d)->z(side()), layout().parameter_elements);
+  }
+  return std::sqrt(sum / learners());
+}
+
 std::vector<EngineBuffer> SynchronousEngine::buffers() const {
   using Kind = EngineBuffer::Kind;
   std::vector<EngineBuffer> all;
@@ -80,7 +102,7 @@ std::vector<EngineBuffer> SynchronousEngine::buffers() const {
     Device& device = this->device(device_of(j));
     if (sync_ && !averages_gradients()) add(Kind::weights, at, learner(j).weights(side()), device);
     add_slots(at, learner(j).slots(), device);
-    if (learners() > 1) add(Kind::states, at, learner(j).states(), device);
+    if (sync_) add(Kind::states, at, learner(j).states(), device);
   }
   if (sync_) {
     add_slots(0, central_of(0)->slots(), device(0));
@@ -120,7 +142,7 @@ void SynchronousEngine::begin(const Segment& segment) {
   const int64_t k = learners();
   scheduler_.start((segment.batches + k - 1) / k, segment.stop);
   if (!sync_) return;
-  lockstep_.start(sync_->period(segment.after_first_drop));
+  lockstep_.start(sync_->period(segment.after_first_drop, (segment.epoch_batches + k - 1) / k));
   for (int d = 0; d < options().threads.devices; ++d) {
     central_of(d)->start([this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
   }
@@ -198,6 +220,8 @@ void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& i
   const int side = route_of(iteration).from;
   int64_t all_rows = 0;
   for (int j = 0; j < learners(); ++j) all_rows += rows_of(batch_of(iteration, j));
+  const bool measures =
+      central_of(device)->measures() && all_rows == learners() * options().batch.rows;
   input.lr = segment().rate(batch_of(iteration, 0));
   for (int n = 0; n < options().learners; ++n) {
     const int j = device * options().learners + n;
@@ -206,6 +230,9 @@ void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& i
     input.made[at] = &learner.done();
     input.terms[at] = averages_gradients() ? learner.gradients() : learner.weights(side);
     input.weights[at] = learner.weights(side);
+    input.gradients[at] = !measures              ? nullptr
+                          : averages_gradients() ? learner.gradients()
+                                                 : learner.slots()[0].data();
     input.factors[at] =
         averages_gradients()
             ? static_cast<double>(rows_of(batch_of(iteration, j))) / static_cast<double>(all_rows)
@@ -222,7 +249,7 @@ UpdateTraffic SynchronousEngine::update_traffic() const {
   const UpdateTraffic own{3 + 2 * slots, 2 + slots};
   if (!sync_) return own;
   const auto k = static_cast<double>(learners());
-  const double share = 1.0 / static_cast<double>(sync_->period(false));
+  const double share = 1.0 / static_cast<double>(sync_->period(false, SyncAlgorithm::kLongEpoch));
   if (lockstep_.overlaps()) {
     // The step reads z too and writes other weights than it reads; the exchange reads all weights,
     // z and the z before, and writes z.

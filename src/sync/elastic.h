@@ -20,7 +20,7 @@ class ElasticAveraging : public SyncAlgorithm {
   explicit ElasticAveraging(const Settings& settings);
 
   Traits traits() const override { return {.overlaps = true, .restarts = settings_.restarts}; }
-  int64_t period(bool) const override { return settings_.period; }
+  int64_t period(bool, int64_t) const override { return settings_.period; }
   double pull() const override { return settings_.alpha; }
   void apply(const Exchange& x) const override;
 

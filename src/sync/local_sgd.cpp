@@ -16,7 +16,7 @@ class LocalSgd : public SyncAlgorithm {
   LocalSgd(int64_t before, int64_t after) : before_(before), after_(after) {}
 
   Traits traits() const override { return {}; }
-  int64_t period(bool after_first_drop) const override {
+  int64_t period(bool after_first_drop, int64_t) const override {
     return after_first_drop ? after_ : before_;
   }
   void apply(const Exchange& x) const override {

@@ -20,10 +20,8 @@ class PolyakRuppert : public SyncAlgorithm {
         alpha_(o.alpha.value_or(0)),
         eta_(o.averaging_eta.value_or(0)) {}
 
-  Traits traits() const override {
-    return {.overlaps = true, .restarts = true, .alone_is_sgd = false, .lags = true};
-  }
-  int64_t period(bool) const override { return period_; }
+  Traits traits() const override { return {.overlaps = true, .restarts = true, .lags = true}; }
+  int64_t period(bool, int64_t) const override { return period_; }
   double pull() const override { return alpha_; }
   void apply(const Exchange& x) const override {
     const double share = (eta_ + 1) / (static_cast<double>(x.index + 1) + eta_);
@@ -51,10 +49,14 @@ std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   return std::make_unique<PolyakRuppert>(o);
 }
 
+constexpr SyncUses kUses{.period = true, .alpha = true, .averaging_eta = true};
+
 const RegisterSync kPolyakRuppert{{"polyak-ruppert",
                                    "the central model is the mean over time and learners",
-                                   {.period = true, .alpha = true, .averaging_eta = true},
-                                   make}};
+                                   kUses,
+                                   make,
+                                   {},
+                                   kUses}};
 
 }  // namespace
 }  // namespace crossbow

@@ -17,8 +17,8 @@ class SlowMo : public SyncAlgorithm {
         alpha_(o.alpha.value_or(1)),
         beta_(o.central_momentum.value_or(0.7)) {}
 
-  Traits traits() const override { return {.alone_is_sgd = false, .state_buffers = 1}; }
-  int64_t period(bool) const override { return period_; }
+  Traits traits() const override { return {.state_buffers = 1}; }
+  int64_t period(bool, int64_t) const override { return period_; }
   void apply(const Exchange& x) const override {
     void* const u = x.state[0];
     const std::array<const void*, 3> direction{u, x.z, x.mean};
@@ -35,12 +35,16 @@ class SlowMo : public SyncAlgorithm {
   const double alpha_, beta_;
 };
 
+constexpr SyncUses kUses{.period = true, .alpha = true, .central_momentum = true};
+
 const RegisterSync kSlowMo{{"slowmo",
                             "local-sgd with slow momentum of the mean",
-                            {.period = true, .alpha = true, .central_momentum = true},
+                            kUses,
                             [](const SyncOptions& o) -> std::unique_ptr<const SyncAlgorithm> {
                               return std::make_unique<SlowMo>(o);
-                            }}};
+                            },
+                            {},
+                            kUses}};
 
 }  // namespace
 }  // namespace crossbow

@@ -9,7 +9,7 @@ namespace {
 class SynchronousSgd : public SyncAlgorithm {
  public:
   Traits traits() const override { return {.averages_gradients = true}; }
-  int64_t period(bool) const override { return 1; }
+  int64_t period(bool, int64_t) const override { return 1; }
   void apply(const Exchange& x) const override {
     x.math.update(*x.optimizer->rule, x.optimizer->at(x.lr),
                   {x.z, x.mean, x.slots, nullptr, x.next_z, x.gradient_scale}, x.n);

@@ -57,6 +57,11 @@ SolverNeeds sync_needs(std::string_view name) {
   return entry ? entry->needs : SolverNeeds{};
 }
 
+std::optional<SyncUses> sync_alone(std::string_view name) {
+  const SyncEntry* const entry = registry().find(name);
+  return entry ? entry->alone : std::nullopt;
+}
+
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
   const SyncEntry* const entry = registry().find(name);
   if (!entry) {

@@ -5,6 +5,8 @@
 // docs/adding-a-sync-algorithm.md.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,17 +61,20 @@ class SyncAlgorithm {
     bool overlaps = false;
     /// At the drops of a step or multistep schedule all learners start again from z.
     bool restarts = false;
-    /// A learner alone has nobody to agree with: plain SGD trains it instead.
-    bool alone_is_sgd = true;
     /// z follows from so far behind that the learners' batch-norm statistics are not its own.
     bool lags = false;
     int state_buffers = 0;
   };
 
+  static constexpr int64_t kLongEpoch = std::numeric_limits<int64_t>::max();
+
   virtual ~SyncAlgorithm() = default;
   virtual Traits traits() const = 0;
-  /// Exchanges happen at iterations τ−1, 2τ−1, …; before and after the schedule's first drop.
-  virtual int64_t period(bool after_first_drop) const = 0;
+  /// τ: exchanges happen at iterations τ−1, 2τ−1, …; before and after the schedule's first drop,
+  /// where an epoch is so many of a learner's steps. In a longer one it is not smaller.
+  virtual int64_t period(bool after_first_drop, int64_t epoch_steps) const = 0;
+  /// Whether some iterations may have no exchange.
+  bool may_stay() const { return period(false, kLongEpoch) > 1 || period(true, kLongEpoch) > 1; }
   /// How strongly a step at an exchange pulls its weights towards z (UpdateStep::pull).
   virtual double pull() const { return 0; }
   /// Writes `next_z`, and where it does not overlap may write `weights`. Every element on its own.
@@ -99,11 +104,15 @@ struct SyncEntry {
   SyncUses uses;
   std::unique_ptr<const SyncAlgorithm> (*make)(const SyncOptions& options);
   SolverNeeds needs = {};
+  /// The same of a learner alone; nothing where it has nobody to agree with, and is trained by
+  /// plain SGD.
+  std::optional<SyncUses> alone = {};
 };
 /// In alphabetical order.
 std::vector<SyncEntry> sync_catalogue();
 /// Nothing in particular for a name that is not in the catalogue.
 SolverNeeds sync_needs(std::string_view name);
+std::optional<SyncUses> sync_alone(std::string_view name);
 
 /// `const RegisterSync k{{"sma", "synchronous model averaging", {.alpha = true}, make}};`
 struct RegisterSync {

@@ -59,6 +59,10 @@ const std::array kTable = {
     OptionEntry{"retune", "",
                 "look for the best number of learners anew, and again whenever the speed changes",
                 &O::retune, kMayChange},
+    OptionEntry{"tune-for", "NAME",
+                "choose learners for goodput (images/s times the share of them that count) or for "
+                "throughput",
+                &O::tune_for},
     OptionEntry{"epochs", "N", "passes over the training images", &O::epochs, kMayChange},
     OptionEntry{"target-accuracy", "A", "stop at this test accuracy, a fraction",
                 &O::target_accuracy, kMayChange},
@@ -72,9 +76,11 @@ const std::array kTable = {
                 &O::label_smoothing},
     OptionEntry{"optimizer", "sgd", "stochastic gradient descent", &O::optimizer},
     OptionEntry{"lr", "R", "learning rate of one learner", &O::lr},
-    OptionEntry{"lr-scaling", "NAME",
-                "rate of k learners: that of one times 1 (none), k (linear) or its root (sqrt)",
-                &O::lr_scaling},
+    OptionEntry{
+        "lr-scaling", "NAME",
+        "rate of k learners: that of one times 1 (none), k (linear), its root (sqrt) or what "
+        "the noise of the gradients allows (adascale)",
+        &O::lr_scaling},
     OptionEntry{"lr-schedule", "NAME", "fixed, step, multistep or cosine", &O::lr_schedule},
     OptionEntry{"lr-milestones", "E,E",
                 "epochs at which multistep drops the rate; step: how many between drops",

@@ -19,11 +19,12 @@ std::string key_of(const RunConfig& config, const Graph& forward) {
   const TrainOptions& o = config.options;
   return fmt::format(
       "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, momentum {}{}, {} "
-      "with period {}, {} of {} cores and {:.0f} GiB, {} threads",
+      "with period {}, for {}, {} of {} cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
       config.optimizer.slots.empty() ? "off" : "on", config.clip_norm > 0 ? ", clipped" : "",
-      o.sync, text_or(o.sync_period, "auto"), o.device, device_kind(config.device.kind).cores,
-      find_device(config.device.kind).memory_mb() / 1024, text_or(o.threads_per_learner, "any"));
+      o.sync, text_or(o.sync_period, "auto"), o.tune_for.value_or("-"), o.device,
+      device_kind(config.device.kind).cores, find_device(config.device.kind).memory_mb() / 1024,
+      text_or(o.threads_per_learner, "any"));
 }
 
 std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {
@@ -48,7 +49,19 @@ LearnerSearch::LearnerSearch(const RunConfig& config, const Graph& forward, Tune
       key_(key_of(config, forward)),
       memory_(memory),
       throughput_(throughput),
-      observer_(observer) {}
+      observer_(observer),
+      for_goodput_(config.tune_for_goodput) {}
+
+template <typename... Args>
+void LearnerSearch::make_tuner(const Args&... args) {
+  tuner_.emplace(candidates_, args...);
+  if (!for_goodput_) return;
+  tuner_->aim({.threshold = 0.05, .share = [this](const Arrangement& a) { return share_of(a); }});
+}
+
+double LearnerSearch::share_of(const Arrangement& a) const {
+  return noise_scale_ ? efficiency(*noise_scale_, batch_, int64_t{devices_} * a.learners) : 1;
+}
 
 Arrangement LearnerSearch::start() {
   given_ = candidates_[0];
@@ -57,10 +70,10 @@ Arrangement LearnerSearch::start() {
     observer_.note(
         fmt::format("{}, found the fastest before: {:.0f} images/s; `retune` looks again",
                     text_of(known->arrangement), known->rate));
-    tuner_.emplace(candidates_, *known);
+    make_tuner(*known);
     return known->arrangement;
   }
-  tuner_.emplace(candidates_, retune_);
+  make_tuner(retune_);
   return tuner_->current();
 }
 
@@ -103,7 +116,7 @@ void LearnerSearch::made(const LearnerChange& change) {
 void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   tuner_.reset();
   given_ = settled ? arrangement : candidates_[0];
-  if (candidates_.size() > 1 && (!settled || retune_)) tuner_.emplace(candidates_, retune_);
+  if (candidates_.size() > 1 && (!settled || retune_)) make_tuner(retune_);
   moving_ = wanted() != arrangement;
   if (wanted().threads > cores_ && wanted() != candidates_[0]) {
     observer_.note(
@@ -144,16 +157,31 @@ void LearnerSearch::progress(int64_t batches) {
   moving_ = wanted() != before;
 }
 
+void LearnerSearch::reconsider(std::optional<double> noise_scale) {
+  if (!for_goodput_) return;
+  noise_scale_ = noise_scale;
+  if (!tuner_ || !ahead_.empty() || moving()) return;
+  const Arrangement before = wanted();
+  tuner_->reconsider();
+  moving_ = wanted() != before;
+  if (!moving_) return;
+  observer_.note(fmt::format("the noise of the gradients has changed: {} {}",
+                             settled() ? "going on with" : "trying", text_of(wanted())));
+}
+
 void LearnerSearch::tell(const AutoTuner::Trial& trial) {
-  observer_.note(fmt::format("tried {}: {:.0f} images/s ± {:.1f} %", text_of(trial.arrangement),
-                             trial.rate, 100 * trial.error));
+  const std::string count =
+      noise_scale_ ? fmt::format(", of which {:.0f} % count", 100 * share_of(trial.arrangement))
+                   : "";
+  observer_.note(fmt::format("tried {}: {:.0f} images/s ± {:.1f} %{}", text_of(trial.arrangement),
+                             trial.rate, 100 * trial.error, count));
 }
 
 void LearnerSearch::settle() {
   const Arrangement best = tuner_->best().arrangement;
   memory_.remember(key_, remembered_text(best) + fmt::format("{:.1f}", tuner_->best().rate));
   observer_.note(
-      fmt::format("going on with {}, the fastest of {}", text_of(best), tuner_->trials().size()));
+      fmt::format("going on with {}, the best of {}", text_of(best), tuner_->trials().size()));
 }
 
 }  // namespace crossbow

@@ -38,6 +38,9 @@ class LearnerSearch {
   /// More on a device cannot be had, or have nothing to do; what runs stays.
   void limit(int learners);
 
+  /// Between segments: what the gradients' noise scale is now, in images.
+  void reconsider(std::optional<double> noise_scale);
+
   void begin_segment() { throughput_.begin_segment(); }
   /// So many batches of the segment are done by now.
   void progress(int64_t batches);
@@ -58,6 +61,9 @@ class LearnerSearch {
 
  private:
   Arrangement wanted() const { return tuner_ ? tuner_->current() : given_; }
+  template <typename... Args>
+  void make_tuner(const Args&... args);
+  double share_of(const Arrangement& arrangement) const;
   void start_again(const Arrangement& arrangement, bool settled);
   std::optional<AutoTuner::Trial> remembered();
   void tell(const AutoTuner::Trial& trial);
@@ -72,6 +78,8 @@ class LearnerSearch {
   Tuner& memory_;
   Throughput& throughput_;
   Observer& observer_;
+  const bool for_goodput_;
+  std::optional<double> noise_scale_;
   Arrangement given_;               // where there is nothing to look for
   std::optional<AutoTuner> tuner_;  // where there is
   std::atomic<bool> moving_{false};

@@ -48,8 +48,9 @@ struct TrainOptions {
   std::optional<int64_t> bn_images;
   std::string precision = "f32";  // f32, or bf16: weights and statistics stay f32
   uint64_t seed = 1;
-  bool deterministic = false;  // no timed choice: the same bits on a fresh machine too
-  bool retune = false;         // look for the best number of learners again, and keep looking
+  bool deterministic = false;           // no timed choice: the same bits on a fresh machine too
+  std::optional<std::string> tune_for;  // goodput or throughput, of `learners` auto
+  bool retune = false;  // look for the best number of learners again, and keep looking
 
   /// What parameters and states start as, by their names in checkpoints, row-major; those not named
   /// are drawn from the seed. The values must stay valid until train() returns. Not part of a
@@ -67,9 +68,10 @@ struct TrainOptions {
   std::string loss = "cross-entropy";     // cross-entropy, sigmoid or mse: see models/loss.h
   std::optional<double> label_smoothing;  // of cross-entropy, in [0, 1); auto: 0
   std::string optimizer = "sgd";
-  std::optional<double> lr;                // of one learner
-  std::optional<std::string> lr_scaling;   // none, linear or sqrt: see train/rate_scaling.h
-  std::optional<std::string> lr_schedule;  // fixed, step, multistep or cosine
+  std::optional<double> lr;  // of one learner
+  std::optional<std::string>
+      lr_scaling;  // none, linear, sqrt or adascale: see train/rate_scaling.h
+  std::optional<std::string> lr_schedule;            // fixed, step, multistep or cosine
   std::optional<std::vector<double>> lr_milestones;  // epochs; of step: the one interval
   std::optional<double> lr_gamma;                    // factor at each milestone
   std::optional<double> warmup;                      // epochs over which the rate grows from 0

@@ -7,11 +7,12 @@
 
 namespace crossbow {
 
-double rate_factor(std::string_view scaling, int learners) {
+double rate_factor(std::string_view scaling, int learners, std::optional<double> efficiency) {
   if (scaling == "none") return 1;
   if (scaling == "linear") return learners;
   if (scaling == "sqrt") return std::sqrt(learners);
-  fail_usage("`lr-scaling` {}: this version knows auto, none, linear, sqrt", scaling);
+  if (scaling == "adascale") return efficiency ? learners * *efficiency : 1;
+  fail_usage("`lr-scaling` {}: it is none of auto, none, linear, sqrt, adascale", scaling);
 }
 
 double RateFactor::at(int64_t samples) const {
@@ -21,7 +22,7 @@ double RateFactor::at(int64_t samples) const {
 }
 
 double rate_move_epochs(int64_t epochs) {
-  constexpr double kMost = 2, kShare = 6;
+  constexpr double kMost = 0.5, kShare = 6;
   return std::min(kMost, static_cast<double>(epochs) / kShare);
 }
 

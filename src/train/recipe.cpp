@@ -50,6 +50,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill_needs(o, recipe);
   fill(o.lr, recipe.lr);
   if (!is_alone(o)) fill(o.lr_scaling, sync_needs(o.sync).rate_scaling);
+  if (looks_for_learners(o)) fill(o.tune_for, "goodput");
   fill(o.lr_schedule, recipe.lr_schedule);
   if (drops_the_rate(*o.lr_schedule)) {
     if (*o.lr_schedule == recipe.lr_schedule) fill(o.lr_milestones, recipe.lr_milestones);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "learner/arrangement.h"
+#include "learner/noise_scale.h"
 #include "train/rate_scaling.h"
 
 namespace crossbow {
@@ -23,6 +24,11 @@ struct EpochRecord {
   std::optional<double> test_loss, test_accuracy;  // unset where the epoch was not evaluated
   double seconds = 0, images_per_second = 0;
   int64_t learners = 1;  // of each device, at the epoch's end
+  /// Where they are measured, at the epoch's end. The noise scale in images, and unset also where
+  /// it is beyond measure.
+  std::optional<double> noise_scale, efficiency;
+  std::optional<double> goodput;   // images/s times efficiency
+  std::optional<double> distance;  // Engine::distance
 };
 
 /// The evaluated epoch with the best test accuracy, the earliest of equals; null if there is none.
@@ -49,6 +55,7 @@ struct Position {
   int64_t exchanges = 0;         // of the central model, in the whole run
   int64_t since_exchange = 0;    // steps
   RateFactor rate_factor;        // that the number of learners asks for
+  NoiseScale noise;              // of the gradients
   double loss_sum = 0;           // this epoch: loss times rows
   double seconds = 0;            // this epoch: of training
   double waiting_seconds = 0;    // in the whole run: of training, waiting for data

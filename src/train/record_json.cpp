@@ -43,6 +43,13 @@ EpochRecord record_from_json(const json& value) {
   r.seconds = seconds_from(value, "seconds");
   r.images_per_second = value.at("images_per_second").get<double>();
   r.learners = integer_from(value, "learners", 1, kMostThreads);
+  const auto measured = [&](const char* key) -> std::optional<double> {
+    return value.contains(key) ? optional_number(value.at(key)) : std::nullopt;
+  };
+  r.noise_scale = measured("noise_scale");
+  r.efficiency = measured("efficiency");
+  r.goodput = measured("goodput");
+  r.distance = measured("distance");
   return r;
 }
 
@@ -58,6 +65,15 @@ RateFactor rate_factor_from(const json& value) {
   };
   return {factor("from"), factor("to"), integer_from(value, "start", 0, kMostSteps),
           integer_from(value, "length", 0, kMostSteps)};
+}
+
+json to_json(const NoiseScale& n) {
+  return {{"noise", n.noise}, {"signal", n.signal}, {"measurements", n.measurements}};
+}
+
+NoiseScale noise_from(const json& value) {
+  return {value.at("noise").get<double>(), value.at("signal").get<double>(),
+          integer_from(value, "measurements", 0, kMostSteps)};
 }
 
 }  // namespace
@@ -81,7 +97,11 @@ json to_json(const EpochRecord& r) {
           {"test_accuracy", to_json(r.test_accuracy)},
           {"seconds", r.seconds},
           {"images_per_second", r.images_per_second},
-          {"learners", r.learners}};
+          {"learners", r.learners},
+          {"noise_scale", to_json(r.noise_scale)},
+          {"efficiency", to_json(r.efficiency)},
+          {"goodput", to_json(r.goodput)},
+          {"distance", to_json(r.distance)}};
 }
 
 json to_json(const std::vector<EpochRecord>& history) {
@@ -112,6 +132,7 @@ json to_json(const Position& p) {
           {"exchanges", p.exchanges},
           {"since_exchange", p.since_exchange},
           {"rate_factor", to_json(p.rate_factor)},
+          {"noise", to_json(p.noise)},
           {"loss_sum", p.loss_sum},
           {"seconds", p.seconds},
           {"waiting_seconds", p.waiting_seconds},
@@ -137,6 +158,7 @@ Position position_from_json(const json& value) {
   p.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
   p.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
   if (value.contains("rate_factor")) p.rate_factor = rate_factor_from(value.at("rate_factor"));
+  if (value.contains("noise")) p.noise = noise_from(value.at("noise"));
   p.loss_sum = value.at("loss_sum").get<double>();
   p.seconds = seconds_from(value, "seconds");
   p.waiting_seconds = seconds_from(value, "waiting_seconds");

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "kernels/precision.h"
+#include "learner/noise_probe.h"
 #include "train/recipe.h"
 #include "train/validate.h"
 
@@ -16,6 +17,16 @@ Loss loss_of(const TrainOptions& o) {
   return CrossEntropyLoss{.label_smoothing = static_cast<float>(o.label_smoothing.value_or(0))};
 }
 
+void expect_what_adascale_needs(const RunConfig& c) {
+  if (c.lr_scaling != "adascale" || c.teams.empty()) return;
+  const auto& sync = c.teams.back().sync;
+  if (sync && NoiseProbe::can_measure(*sync, c.optimizer)) return;
+  fail_usage(
+      "`lr-scaling` adascale: with `sync` {} and `momentum` {} the noise of the gradients is not "
+      "measured; choose linear, or `sync` sma with momentum",
+      c.options.sync, *c.options.momentum);
+}
+
 }  // namespace
 
 RunConfig resolve(TrainOptions options, const Recipe& recipe) {
@@ -24,7 +35,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   const TrainOptions& o = c.options;
   validate_work(o);
   c.teams = teams_of(o);
-  validate_learning(o, c.teams);
+  validate_learning(o);
 
   c.model = o.model;
   c.data = *o.data;
@@ -37,6 +48,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.optimizer = make_sgd({*o.momentum, *o.weight_decay, *o.nesterov});
   c.clip_norm = o.clip_norm.value_or(0);
   c.schedule = EpochSchedule::of(o);
+  c.lr_scaling = o.lr_scaling.value_or(c.lr_scaling);
   c.seed = o.seed;
   c.first_weights = o.first_weights;
   c.epochs = *o.epochs;
@@ -46,7 +58,9 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.patience = o.patience.value_or(c.patience);
   c.deterministic = o.deterministic;
   c.retune = o.retune;
+  c.tune_for_goodput = o.tune_for == "goodput";
   c.keep_best = o.keep_best;
+  expect_what_adascale_needs(c);
   return c;
 }
 

@@ -38,8 +38,9 @@ struct RunConfig {
   int64_t batch = 1, splits = 1;
   data::Augment augment;
   Optimizer optimizer = make_sgd();
-  double clip_norm = 0;  // 0: no limit
-  EpochSchedule schedule;
+  double clip_norm = 0;    // 0: no limit
+  EpochSchedule schedule;  // of one learner
+  std::string lr_scaling = "none";
   uint64_t seed = 0;
   std::map<std::string, std::span<const float>> first_weights;
 
@@ -47,6 +48,7 @@ struct RunConfig {
   double target_accuracy = std::numeric_limits<double>::infinity();
   int64_t patience = std::numeric_limits<int64_t>::max();  // evaluations
   bool deterministic = false, retune = false, keep_best = false;
+  bool tune_for_goodput = false;
 
   /// One of `teams`, or another that the run had elsewhere. Throws as make_sync does.
   TeamConfig team(const Arrangement& arrangement) const;

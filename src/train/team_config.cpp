@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "device/device.h"
-#include "train/rate_scaling.h"
 
 namespace crossbow {
 namespace {
@@ -22,7 +21,7 @@ std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int lea
   options.momentum = o.momentum.value_or(0);
   options.nesterov = o.nesterov.value_or(false);
   auto sync = make_sync(o.sync, options);
-  if (learners == 1 && sync->traits().alone_is_sgd) return nullptr;
+  if (learners == 1 && !sync_alone(o.sync)) return nullptr;
   return sync;
 }
 
@@ -41,6 +40,10 @@ DeviceList device_list(std::string_view text) {
 
 bool is_alone(const TrainOptions& o) {
   return o.sync == "none" || (o.learners == 1 && device_list(o.device).count == 1);
+}
+
+bool looks_for_learners(const TrainOptions& o) {
+  return !o.learners && !o.deterministic && o.sync != "none";
 }
 
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
@@ -67,7 +70,6 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   team.threads = plan_threads(device_kind(devices.kind), devices.count, arrangement.learners,
                               arrangement.threads);
   team.sync = algorithm_of(options, team.learners());
-  if (options.lr_scaling) team.rate_factor = rate_factor(*options.lr_scaling, team.learners());
   return team;
 }
 

@@ -25,13 +25,15 @@ DeviceList device_list(std::string_view text);
 /// Whether the options leave no choice but one learner.
 bool is_alone(const TrainOptions& options);
 
+/// Whether they leave it to the clock how many train.
+bool looks_for_learners(const TrainOptions& options);
+
 /// A plain value. A setting that depends on the number of learners belongs here.
 struct TeamConfig {
   Arrangement arrangement;
   ThreadPlan threads;
   /// Null for a learner on its own, or where one learner makes it plain SGD.
   std::shared_ptr<const SyncAlgorithm> sync;
-  double rate_factor = 1;  // of the rate of one learner
 
   int learners() const { return threads.devices * arrangement.learners; }  // of all devices
   bool averages_gradients() const { return sync && sync->traits().averages_gradients; }

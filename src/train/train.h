@@ -28,6 +28,7 @@ struct TrainResult {
   double seconds = 0;                       // from the call to the result, of all its processes
   double train_seconds = 0;                 // without start-up and evaluation
   double images_per_second = 0;             // over train_seconds
+  double lr_factor = 1;                     // of the rate of one learner, at the end
   double waiting_seconds = 0;               // of these: steps that waited for data
   int64_t parameters = 0;                   // trained values
   LearnerMemory memory;                     // of the learners at the end

@@ -60,8 +60,10 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
                config.data);
   }
   const auto& period = config.options.sync_period;
-  const int64_t steps = (batches + learners - 1) / learners * config.epochs;
-  if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false) <= steps) return;
+  const int64_t epoch_steps = (batches + learners - 1) / learners;
+  const int64_t steps = epoch_steps * config.epochs;
+  if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false, epoch_steps) <= steps)
+    return;
   fail_usage("`sync-period` {}: the run has {} only, so that {} would never agree", *period,
              count(steps, "step"), count(learners, "learner"));
 }
@@ -98,7 +100,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     position_.settled = search_.settled();
   }
   arrange(team, from);
-  if (!from) move_rate(team);
+  if (!from) move_rate();
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
   observer.started(config_.options, samples());
@@ -133,12 +135,13 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
     }
   }
   engine.start_from(first);
+  engine.set_noise_scale(position_.noise);
   if (from) {
     const bool same = from->position.arrangement.learners == team.arrangement.learners;
     auto buffers = engine.buffers();
     std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
     restore(*from, engine.layout(), buffers);
-    engine.resume(position_.exchanges, position_.since_exchange);
+    engine.resume(position_.exchanges, same ? position_.since_exchange : 0);
   }
 }
 
@@ -149,7 +152,7 @@ void Trainer::make(const LearnerChange& change) {
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
     arrange(next, &before);
-    move_rate(next);
+    move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());
     position_.seconds += seconds_since(start);
     if (change.settled) tell_team();
@@ -157,13 +160,21 @@ void Trainer::make(const LearnerChange& change) {
   position_.settled = change.settled;
 }
 
+/// Of all images, where the noise is known.
+std::optional<double> Trainer::efficiency_now() const {
+  const auto noise = position_.noise.images(config_.batch);
+  if (!noise) return {};
+  return efficiency(*noise, config_.batch, team_->engine.learners());
+}
+
 /// From now on towards what so many learners need.
-void Trainer::move_rate(const TeamConfig& team) {
+void Trainer::move_rate() {
+  const double factor = rate_factor(config_.lr_scaling, engine().learners(), efficiency_now());
   const double epochs = rate_move_epochs(config_.epochs);
   const bool grows_from_0 = schedule_.warmup > recorder_.samples_seen();
   const auto length = static_cast<int64_t>(epochs * static_cast<double>(samples()));
-  position_.rate_factor = position_.rate_factor.moving_to(
-      team.rate_factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
+  position_.rate_factor =
+      position_.rate_factor.moving_to(factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
 }
 
 void Trainer::make_changes() {
@@ -184,7 +195,7 @@ void Trainer::tell_team() {
   const std::string alone = engine().learners() == 1 && sync != "none" && !engine().synchronises()
                                 ? fmt::format("; alone, `sync` {} is plain SGD", sync)
                                 : "";
-  const double factor = team_->config.rate_factor;
+  const double factor = position_.rate_factor.to;
   const std::string rate = factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
   observer_.note(fmt::format("{}{}: {}{}{}", text_of(position_.arrangement), devices, plan.text(),
                              alone, rate));
@@ -266,6 +277,7 @@ bool Trainer::train_segment() {
 
   position_.exchanges = engine().exchanges();
   position_.since_exchange = engine().since_exchange();
+  position_.noise = engine().noise_scale();
   const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
   return !stopped;
@@ -304,6 +316,13 @@ bool Trainer::finish_epoch() {
   record.seconds = position_.seconds;
   record.images_per_second = static_cast<double>(samples()) / position_.seconds;
   record.learners = position_.arrangement.learners;
+  record.distance = engine().distance();
+  const auto noise = position_.noise.images(config_.batch);
+  if (noise && std::isfinite(*noise)) record.noise_scale = noise;
+  record.efficiency = efficiency_now();
+  if (record.efficiency) record.goodput = record.images_per_second * *record.efficiency;
+  search_.reconsider(noise);
+  if (config_.lr_scaling == "adascale") move_rate();
   if (evaluated && !evaluate(record)) return false;
 
   history_.push_back(record);

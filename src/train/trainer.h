@@ -43,7 +43,8 @@ class Trainer {
   /// before it was resumed, or what the search wants.
   void make_changes();
   void make(const LearnerChange& change);
-  void move_rate(const TeamConfig& team);
+  std::optional<double> efficiency_now() const;
+  void move_rate();
   void tell_team();
   Engine& engine() { return team_->engine; }
 

@@ -8,6 +8,7 @@
 #include "sync/sync.h"
 #include "train/config.h"
 #include "train/schedule.h"
+#include "train/team_config.h"
 
 namespace crossbow {
 namespace {
@@ -64,16 +65,20 @@ void validate_learners(const TrainOptions& o) {
   constexpr int64_t kMostLearners = 256;
   expect_at_least<int64_t>("learners", o.learners, 1);
   expect_at_most("learners", o.learners, kMostLearners);
-  if (o.retune && (o.learners || o.deterministic || o.sync == "none")) {
-    fail_usage("`retune`: with `{}` there is no number of learners to look for",
+  const auto refuse = [&](bool set, std::string_view name) {
+    if (!set || looks_for_learners(o)) return;
+    fail_usage("`{}`: with `{}` there is no number of learners to look for", name,
                o.learners        ? "learners"
                : o.deterministic ? "deterministic"
                                  : "sync none");
-  }
+  };
+  refuse(o.retune, "retune");
+  refuse(o.tune_for.has_value(), "tune-for");
+  if (o.tune_for) expect_name("tune-for", *o.tune_for, {"goodput", "throughput"});
 }
 
 /// Whether the algorithm suits the schedule, and one learner alone its options.
-void validate_agreement(const TrainOptions& o, const std::vector<TeamConfig>& teams) {
+void validate_agreement(const TrainOptions& o) {
   if (o.lr_scaling && is_alone(o)) {
     fail_usage(
         "`lr-scaling` {}: the rate is that of one learner, and there is no other; leave it out",
@@ -87,7 +92,7 @@ void validate_agreement(const TrainOptions& o, const std::vector<TeamConfig>& te
           "leave it out, or choose step or multistep with `lr-milestones`",
           *o.lr_schedule, o.sync);
     }
-    if (o.learners != 1 || teams.front().sync) return;
+    if (!is_alone(o)) return;
   }
   if (o.learners.value_or(1) > 1) {
     fail_usage("`learners` {}: say how they are to agree, for example with `sync` sma",
@@ -97,14 +102,15 @@ void validate_agreement(const TrainOptions& o, const std::vector<TeamConfig>& te
     fail_usage("`device` {}: say how its learners are to agree, for example with `sync` sma",
                o.device);
   }
-  const std::pair<const char*, bool> unused[] = {
-      {"sync-period", o.sync_period.has_value()},
-      {"alpha", o.alpha.has_value()},
-      {"central-momentum", o.central_momentum.has_value()},
-      {"averaging-eta", o.averaging_eta.has_value()}};
-  for (const auto& [name, set] : unused) {
-    if (set) fail_usage("`{}`: one learner alone has nobody to agree with; leave it out", name);
-  }
+  const SyncUses uses = sync_alone(o.sync).value_or(SyncUses{});
+  const auto refuse = [](std::string_view name, bool set, bool used) {
+    if (!set || used) return;
+    fail_usage("`{}`: one learner alone has nobody to agree with; leave it out", name);
+  };
+  refuse("sync-period", o.sync_period.has_value(), uses.period);
+  refuse("alpha", o.alpha.has_value(), uses.alpha);
+  refuse("central-momentum", o.central_momentum.has_value(), uses.central_momentum);
+  refuse("averaging-eta", o.averaging_eta.has_value(), uses.averaging_eta);
 }
 
 void validate_schedule(const TrainOptions& o) {
@@ -188,8 +194,8 @@ void validate_work(const TrainOptions& o) {
   validate_learners(o);
 }
 
-void validate_learning(const TrainOptions& o, const std::vector<TeamConfig>& teams) {
-  validate_agreement(o, teams);
+void validate_learning(const TrainOptions& o) {
+  validate_agreement(o);
   validate_schedule(o);
   validate_loss(o);
   if (o.keep_best && !o.out) {

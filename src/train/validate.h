@@ -1,10 +1,7 @@
 // Which options make sense together.
 #pragma once
 
-#include <vector>
-
 #include "train/options.h"
-#include "train/team_config.h"
 
 namespace crossbow {
 
@@ -12,7 +9,7 @@ namespace crossbow {
 /// impossible combination, or what this version cannot do yet. First what teams are made from:
 /// device, data, batch, learners and threads.
 void validate_work(const TrainOptions& options);
-/// Then the rest, for the teams that these options made.
-void validate_learning(const TrainOptions& options, const std::vector<TeamConfig>& teams);
+/// Then the rest.
+void validate_learning(const TrainOptions& options);
 
 }  // namespace crossbow

@@ -120,7 +120,7 @@ TEST_F(Messages, ProposeWhatWorks) {
          "choose step or multistep with --lr-milestones",
          two + "--sync post-local-sgd --lr-schedule step --lr-milestones 1");
   mended(two + "--sync sma-paper --alpha 1.5", "leave it out", two + "--sync sma-paper");
-  mended("--sync-period 4", "leave it out", "");
+  mended("--alpha 0.5", "leave it out", "");
   mended("--lr-milestones 1", "add --lr-schedule multistep",
          "--lr-milestones 1 --lr-schedule multistep");
   mended("--lr-gamma 0.5", "add --lr-schedule multistep and --lr-milestones",

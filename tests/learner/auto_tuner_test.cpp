@@ -138,6 +138,55 @@ TEST(AutoTuner, WhatItKnewIsCheckedOnce) {
   EXPECT_EQ(wrong.current().learners, 4);
 }
 
+/// Of k learners' images the share (φ + 16) / (φ + 16 k) counts.
+AutoTuner::Goal goodput(const double& noise_scale) {
+  return {0.05, [&noise_scale](const Arrangement& a) {
+            return (noise_scale + 16) / (noise_scale + 16.0 * a.learners);
+          }};
+}
+
+TEST(AutoTuner, OnlyImagesThatCountAreWorthMoreLearners) {
+  // With φ = 16 half again as many images of two learners are worth as many as one learner's: 2/3.
+  double noise_scale = 16;
+  AutoTuner tuner(arrangements(4, 1), false);
+  tuner.aim(goodput(noise_scale));
+  settle(tuner, [](int k, int) { return 100 + 50.0 * (k - 1); });
+  EXPECT_EQ(tuner.current().learners, 1);
+  AutoTuner fast(arrangements(4, 1), false);
+  fast.aim(goodput(noise_scale));
+  settle(fast, [](int k, int) { return 100.0 * k; });  // 100, 133, 150, 160
+  EXPECT_EQ(fast.current().learners, 4);
+}
+
+TEST(AutoTuner, TwoPerCentMoreImagesAreNotWorthASecondLearner) {
+  double noise_scale = 1e9;
+  AutoTuner tuner(arrangements(2, 1), false);
+  tuner.aim(goodput(noise_scale));
+  settle(tuner, [](int k, int) { return k == 1 ? 100.0 : 102.5; });
+  EXPECT_EQ(tuner.current().learners, 1);
+}
+
+TEST(AutoTuner, AddsLearnersAsTheNoiseGrows) {
+  double noise_scale = 16;
+  const auto machine = [](int k, int) { return 100 + 40.0 * (k - 1); };
+  AutoTuner tuner(arrangements(8, 1), false);
+  tuner.aim(goodput(noise_scale));
+  settle(tuner, machine);  // looks at two and three
+  EXPECT_EQ(tuner.current().learners, 1);
+  tuner.reconsider();
+  EXPECT_EQ(tuner.current().learners, 1);
+  noise_scale = 1600;
+  tuner.reconsider();
+  EXPECT_FALSE(tuner.settled());
+  EXPECT_EQ(tuner.current().learners, 4);
+  settle(tuner, machine);
+  EXPECT_EQ(tuner.current().learners, 8);
+  noise_scale = 16;
+  tuner.reconsider();
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_EQ(tuner.current().learners, 1);
+}
+
 TEST(Arrangements, ShareOutTheCores) {
   using A = Arrangement;
   EXPECT_EQ(arrangements(1, {}), (std::vector<A>{{1, 1}}));

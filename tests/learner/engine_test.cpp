@@ -10,7 +10,8 @@ namespace crossbow::testing {
 namespace {
 
 QuadraticRun sma(int64_t learners, int workers) {
-  return {.sync = "sma-paper", .options = {.learners = learners, .momentum = 0.9}, .workers = workers};
+  return {
+      .sync = "sma-paper", .options = {.learners = learners, .momentum = 0.9}, .workers = workers};
 }
 
 TEST(Engine, AnEpochInPartsIsTheWholeEpoch) {

@@ -108,8 +108,9 @@ class Reference {
       for (Vector& w : w_) {
         for (size_t i = 0; i < w.size(); ++i) w[i] += o_.alpha.value_or(1) * (mean[i] - w[i]);
       }
-      if (const int64_t e = exchanges_++; e % 4 == 0) {
-        const auto n = static_cast<double>(e / 4 + 1);
+      const int64_t every = w_.size() == 1 ? 1 : 4;
+      if (const int64_t e = exchanges_++; e % every == 0) {
+        const auto n = static_cast<double>(e / every + 1);
         for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
       }
     }
@@ -171,6 +172,8 @@ const Case kCases[] = {
     make_case("sma", "sma", {.learners = 3, .momentum = 0.9}, 0, 0.01),
     make_case("sma_with_options", "sma",
               {.learners = 2, .period = 3, .alpha = 0.7, .averaging_eta = 2.5, .momentum = 0.9}),
+    make_case("sma_of_one", "sma", {.learners = 1, .momentum = 0.9}, 0, 0.01),
+    make_case("sma_of_one_every_third_step", "sma", {.learners = 1, .period = 3}),
     make_case("sma_clipped", "sma", {.learners = 2, .momentum = 0.9}, 0.3),
     make_case("sma_paper", "sma-paper", {.learners = 3, .momentum = 0.9}, 0, 0.01),
     make_case("sma_paper_of_two", "sma-paper", {.learners = 2}),

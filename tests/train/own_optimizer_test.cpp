@@ -88,7 +88,7 @@ class Model {
 
   void iteration(const QuadraticData& data, int64_t first) {
     const double rate = quadratic_rate(first), alpha = 1 / static_cast<double>(k());
-    const bool pulls = sync_ == "sma", shares = sync_ == "ssgd";
+    const bool pulls = sync_ == "sma-paper", shares = sync_ == "ssgd";
     std::vector<Vector> old, gradients;
     double all_rows = 0;
     std::vector<double> rows;
@@ -206,7 +206,8 @@ TEST_P(OwnOptimizer, HasTheCpusBitsOnAnAsynchronousDevice) {
   EXPECT_EQ(trained("cpu", 2), trained("late", 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sync, OwnOptimizer, ::testing::Values("none", "ssgd", "local-sgd", "sma"),
+INSTANTIATE_TEST_SUITE_P(Sync, OwnOptimizer,
+                         ::testing::Values("none", "ssgd", "local-sgd", "sma-paper"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

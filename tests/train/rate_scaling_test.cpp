@@ -15,11 +15,13 @@ using testing::error_of;
 using testing::expect_says;
 
 TEST(RateScaling, HasOneFactorForEachNumberOfLearners) {
-  EXPECT_EQ(rate_factor("none", 9), 1);
-  EXPECT_EQ(rate_factor("linear", 9), 9);
-  EXPECT_EQ(rate_factor("sqrt", 9), 3);
-  for (const char* scaling : {"none", "linear", "sqrt"}) EXPECT_EQ(rate_factor(scaling, 1), 1);
-  EXPECT_THROW(rate_factor("cubic", 9), UsageError);
+  EXPECT_EQ(rate_factor("none", 9, {}), 1);
+  EXPECT_EQ(rate_factor("linear", 9, {}), 9);
+  EXPECT_EQ(rate_factor("sqrt", 9, {}), 3);
+  EXPECT_EQ(rate_factor("adascale", 8, 0.75), 6);
+  EXPECT_EQ(rate_factor("adascale", 8, {}), 1);  // not yet known
+  for (const char* scaling : {"none", "linear", "sqrt"}) EXPECT_EQ(rate_factor(scaling, 1, {}), 1);
+  EXPECT_THROW(rate_factor("cubic", 9, {}), UsageError);
 }
 
 TEST(RateScaling, TheFactorMovesWithoutAJump) {
@@ -35,10 +37,10 @@ TEST(RateScaling, TheFactorMovesWithoutAJump) {
   EXPECT_EQ(f.moving_to(3, 400, 0).at(400), 3);
 }
 
-TEST(RateScaling, AMoveTakesAShareOfAShortRunAndTwoEpochsOfALongOne) {
+TEST(RateScaling, AMoveTakesAShareOfAShortRunAndHalfAnEpochOfALongOne) {
+  EXPECT_EQ(rate_move_epochs(1), 1.0 / 6);
   EXPECT_EQ(rate_move_epochs(3), 0.5);
-  EXPECT_EQ(rate_move_epochs(12), 2);
-  EXPECT_EQ(rate_move_epochs(100), 2);
+  EXPECT_EQ(rate_move_epochs(100), 0.5);
 }
 
 TEST(RateScaling, FollowsFromTheAlgorithmUnlessItIsGiven) {
@@ -46,11 +48,11 @@ TEST(RateScaling, FollowsFromTheAlgorithmUnlessItIsGiven) {
   options.learners = 4;
   RunConfig c = resolve(options, Recipe{});
   EXPECT_EQ(c.options.lr_scaling, "linear");
-  EXPECT_EQ(c.teams.front().rate_factor, 4);
+  EXPECT_EQ(c.lr_scaling, "linear");
   options.lr_scaling = "sqrt";
   c = resolve(options, Recipe{});
   EXPECT_EQ(c.options.lr_scaling, "sqrt");
-  EXPECT_EQ(c.teams.front().rate_factor, 2);
+  EXPECT_EQ(c.lr_scaling, "sqrt");
 }
 
 TEST(RateScaling, IsRefusedForOneLearnerAlone) {

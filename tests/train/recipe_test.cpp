@@ -108,9 +108,13 @@ TEST(Recipe, LeavesWhatTheUserSetAndNamesItInAConflict) {
 
 TEST(Recipe, OneLearnerAloneTakesNoOptionsOfAnExchange) {
   for (const char* option : {"sync-period = 4", "alpha = 0.1", "averaging-eta = 4"}) {
-    expect_says(complaint(std::string("learners = 1\n") + option), "one learner alone");
+    expect_says(complaint(std::string("learners = 1\nsync = 'none'\n") + option),
+                "one learner alone");
     EXPECT_EQ(complaint(std::string("learners = 2\n") + option), "no error");
   }
+  expect_says(complaint("learners = 1\nsync = 'local-sgd'\nsync-period = 4"), "one learner alone");
+  expect_says(complaint("learners = 1\nalpha = 0.1"), "one learner alone");
+  EXPECT_EQ(complaint("learners = 1\nsync-period = 4\naveraging-eta = 4"), "no error");
   EXPECT_EQ(complaint("learners = 1\nsync = 'slowmo'\nsync-period = 4"), "no error");
 }
 

@@ -42,7 +42,7 @@ TEST(RunConfig, ANameIsEnough) {
   EXPECT_EQ(c.options.lr, recipe.lr);
   ASSERT_FALSE(c.teams.empty());
   EXPECT_EQ(c.teams.front().arrangement, (Arrangement{1, physical_cores()}));
-  EXPECT_EQ(c.teams.front().sync, nullptr);  // sma alone is plain SGD
+  EXPECT_NE(c.teams.front().sync, nullptr);  // sma averages over time too
 }
 
 TEST(RunConfig, WhatIsSetIsWhatItSays) {

@@ -1,0 +1,159 @@
+// The gradient noise scale: by hand, and as engines measure it where it is known.
+#include "learner/noise_scale.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/rng.h"
+#include "data/batch_source.h"
+#include "learner/noise_probe.h"
+#include "learner/synchronous_engine.h"
+#include "models/layers.h"
+#include "ops/loss.h"
+
+namespace crossbow {
+namespace {
+
+TEST(NoiseScale, FollowsFromTheScatterOfVectors) {
+  // (3, 1) and (1, 1): |x|² are 10 and 2, the mean (2, 1); a scatter of 2, a signal of 5 − 1.
+  NoiseScale scale;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(scale.images(8));
+    scale.add(6, 5, 2, 0);
+  }
+  scale.add(6, 5, 2, 0);
+  EXPECT_DOUBLE_EQ(scale.noise, 2);
+  EXPECT_DOUBLE_EQ(scale.signal, 4);
+  EXPECT_DOUBLE_EQ(scale.images(8).value(), 4);
+}
+
+TEST(NoiseScale, UndoesWhatMomentumDoesToBoth) {
+  NoiseScale scale;
+  for (int i = 0; i < 4; ++i) scale.add(6, 5, 2, 0.5);
+  EXPECT_DOUBLE_EQ(scale.noise, 1.5);
+  EXPECT_DOUBLE_EQ(scale.signal, 1);
+}
+
+TEST(NoiseScale, IsInfiniteWithoutASignal) {
+  NoiseScale scale;
+  for (int i = 0; i < 4; ++i) scale.add(6, 1, 2, 0);
+  EXPECT_EQ(scale.images(8), std::numeric_limits<double>::infinity());
+}
+
+TEST(NoiseScale, ForgetsWhatLiesFarBack) {
+  NoiseScale scale;
+  for (int i = 0; i < 100; ++i) scale.add(6, 5, 2, 0);
+  for (int i = 0; i < 200; ++i) scale.add(12, 10, 2, 0);
+  EXPECT_NEAR(scale.noise, 4, 0.01);
+}
+
+TEST(NoiseScale, OfTheImagesOfManyLearnersSoManyCount) {
+  EXPECT_EQ(efficiency(240, 16, 1), 1);
+  EXPECT_EQ(efficiency(240, 16, 4), 256.0 / 304);
+  EXPECT_EQ(efficiency(0, 16, 4), 0.25);
+  EXPECT_EQ(efficiency(std::numeric_limits<double>::infinity(), 16, 4), 1);
+}
+
+TEST(NoiseProbe, MeasuresEveryThirtySecondStep) {
+  EXPECT_FALSE(NoiseProbe::due(0, 1));
+  EXPECT_TRUE(NoiseProbe::due(31, 1));
+  EXPECT_FALSE(NoiseProbe::due(32, 1));
+  EXPECT_TRUE(NoiseProbe::due(63, 1));
+  EXPECT_TRUE(NoiseProbe::due(3, 8));
+  EXPECT_TRUE(NoiseProbe::due(0, 64));
+  EXPECT_TRUE(NoiseProbe::due(1, 64));
+}
+
+/// Inputs are ±1, and what is to be learned is nothing: with x·w as output the gradient of a row is
+/// 2(x·w) x. Its mean is 2w; its square 4(x·w)² d has the mean 4|w|² d, so that tr Σ / |G|² is d
+/// − 1.
+constexpr int64_t kInputs = 32, kRows = 4;
+constexpr double kNoiseScale = kInputs - 1;
+
+class Signs : public data::BatchSource {
+ public:
+  Signs() {
+    for (int64_t i = 0; i < kBuffers; ++i) {
+      x_.emplace_back(kRows * kInputs * sizeof(float));
+      target_.emplace_back(kRows * sizeof(float));
+      auto* const labels = reinterpret_cast<const int32_t*>(target_.back().data());
+      batches_.push_back({i, kRows, x_.back().as<float>(), labels});
+    }
+  }
+  const data::Batch& acquire(int64_t index) override {
+    const auto at = static_cast<size_t>(index % kBuffers);
+    Rng rng(5, Purpose::synthetic, 0, static_cast<uint64_t>(index));
+    for (int64_t i = 0; i < kRows * kInputs; ++i) {
+      x_[at].as<float>()[i] = rng.below(2) == 0 ? -1.0f : 1.0f;
+    }
+    return batches_[at];
+  }
+  void release(const data::Batch&) override {}
+
+ private:
+  static constexpr int64_t kBuffers = 64;  // more than learners may be apart
+  std::vector<Buffer> x_, target_;
+  std::vector<data::Batch> batches_;
+};
+
+Graph product() {
+  Graph graph("product");
+  const Tensor x = input(graph, {kRows, kInputs}, 0, DType::f32, "images");
+  const Tensor target = input(graph, {kRows, 1}, 1, DType::f32, "labels");
+  const Tensor y = dense(x, Dense{.outputs = 1, .bias = false}, "w");
+  graph.set_output("loss", mean_squared_error(y, target).value);
+  return graph;
+}
+
+/// Of learners that stay where they are, as their rate is zero; from many measurements.
+double measured(const std::string& name, int learners, double momentum) {
+  const Optimizer optimizer = make_sgd({.momentum = momentum});
+  CompileOptions options;
+  options.device = "cpu";
+  const std::shared_ptr<const SyncAlgorithm> sync =
+      make_sync(name, {.learners = learners, .momentum = momentum});
+  if (!sync->traits().averages_gradients) options.update = optimizer;
+  CompiledModel model(product(), options);
+  model.training(kRows);
+  EngineOptions e;
+  e.learners = learners;
+  e.threads = {1, std::min(2, learners), 1, {}};
+  e.batch = {kRows, 0, 1, kInputs};
+  e.optimizer = optimizer;
+  SynchronousEngine engine(model, sync, e);
+  Replica first(engine.layout());
+  initialise(engine.layout(), first, 3);
+  engine.start_from(first);
+
+  Signs data;
+  const int64_t batches = 32 * 24 * learners;
+  std::vector<float> losses(static_cast<size_t>(batches));
+  double noise = 0, signal = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    Segment s;
+    s.source = &data;
+    s.epoch_batches = 40 * batches;
+    s.first_batch = i * batches;
+    s.batches = batches;
+    s.rate = [](int64_t) { return 0.0; };
+    s.stop = [] { return false; };
+    s.losses = losses;
+    s.progress = [](int64_t) {};
+    engine.run(s);
+    noise += engine.noise_scale().noise;
+    signal += engine.noise_scale().signal;
+  }
+  return NoiseScale{noise, signal, 24}.images(kRows).value();
+}
+
+TEST(NoiseScale, IsMeasuredWithinATenthWhereItIsKnown) {
+  EXPECT_NEAR(measured("ssgd", 4, 0), kNoiseScale, 0.1 * kNoiseScale);
+  EXPECT_NEAR(measured("sma", 4, 0.9), kNoiseScale, 0.1 * kNoiseScale);
+  EXPECT_NEAR(measured("local-sgd", 2, 0.5), kNoiseScale, 0.1 * kNoiseScale);
+  EXPECT_NEAR(measured("sma", 1, 0.9), kNoiseScale, 0.1 * kNoiseScale);
+}
+
+}  // namespace
+}  // namespace crossbow
