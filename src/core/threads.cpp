@@ -1,7 +1,5 @@
 #include "core/threads.h"
 
-#include <omp.h>
-
 #include <chrono>
 #include <exception>
 #include <filesystem>
@@ -59,29 +57,6 @@ void expect_threads(int count) {
   for (std::thread& thread : threads) thread.join();
   wait_for_threads_to_go(before);
   if (error) std::rethrow_exception(error);
-}
-
-void set_team(int threads) {
-  omp_set_dynamic(0);
-  omp_set_num_threads(threads);
-}
-
-void expect_team(int threads) {
-  set_team(threads);
-  if (threads == 1) return;
-  if (const int limit = omp_get_thread_limit(); limit < threads) {
-    fail_usage(
-        "OMP_THREAD_LIMIT={}: it forbids teams of {} threads; unset it, or choose "
-        "`threads-per-learner` {}",
-        limit, threads, limit);
-  }
-  if (omp_get_max_active_levels() < 1) {
-    fail_usage(
-        "OMP_MAX_ACTIVE_LEVELS=0: it forbids teams of {} threads; unset it, or choose "
-        "`threads-per-learner` 1",
-        threads);
-  }
-  expect_threads(threads - 1);
 }
 
 }  // namespace crossbow

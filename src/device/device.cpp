@@ -11,9 +11,20 @@
 namespace crossbow {
 namespace {
 
-Registry<RegisterDevice::Make>& registry() {
-  static Registry<RegisterDevice::Make> kinds("device");
+struct Entry {
+  RegisterDevice::Describe describe;
+  RegisterDevice::Make make;
+};
+
+Registry<Entry>& registry() {
+  static Registry<Entry> kinds("device");
   return kinds;
+}
+
+const Entry& find(std::string_view kind) {
+  const auto* const entry = registry().find(kind);
+  if (!entry) fail("there is no device '{}', and there are no kernels for one", kind);
+  return *entry;
 }
 
 }  // namespace
@@ -47,11 +58,10 @@ void Device::copy_now(void* to, const void* from, size_t bytes) {
 Device& find_device(std::string_view kind, int index) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, std::unique_ptr<Device>> devices;
-  const auto* const make = registry().find(kind);
-  if (!make) fail("there is no device '{}', and there are no kernels for one", kind);
+  const Entry& entry = find(kind);
   const std::lock_guard lock(mutex);
   auto& device = devices[{std::string(kind), index}];
-  if (!device) device = (*make)(index);
+  if (!device) device = entry.make(index);
   return *device;
 }
 
@@ -59,8 +69,12 @@ bool is_device(std::string_view kind) {
   return registry().find(kind) != nullptr;
 }
 
-RegisterDevice::RegisterDevice(std::string_view kind, Make make) {
-  registry().add(kind, make);
+DeviceKind device_kind(std::string_view kind) {
+  return find(kind).describe();
+}
+
+RegisterDevice::RegisterDevice(std::string_view kind, Describe describe, Make make) {
+  registry().add(kind, {describe, make});
 }
 
 }  // namespace crossbow

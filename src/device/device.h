@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "device/buffer.h"
 #include "device/call.h"
@@ -75,6 +76,16 @@ class Device {
   /// work itself.
   virtual int64_t exchange_piece() const { return std::numeric_limits<int64_t>::max(); }
 
+  /// Host devices work in a team of threads of the one that gives the work; to others the number
+  /// means nothing. `set_team` is called by a thread before it gives work; `expect_team` before it
+  /// prepares kernels for so many threads, or starts threads that will give such work. Throws Error
+  /// or UsageError where no such team is to be had.
+  virtual void set_team(int /*threads*/) {}
+  virtual void expect_team(int threads) { set_team(threads); }
+
+  /// Of its memory, in MiB: what this process may use, and what of that nobody has taken yet.
+  virtual double memory_mb() const = 0;
+  virtual double free_memory_mb() const = 0;
   /// Contents undefined. Throws Error if there is no more memory.
   virtual Buffer allocate(size_t bytes) = 0;
   /// Of the host, zeroed, which this device's queues copy from and to without delay.
@@ -88,15 +99,28 @@ class Device {
   void zero_now(void* to, size_t bytes);
 };
 
+/// What this machine has of a kind of device. A plain value, at first for one that computes by
+/// itself: a learner there needs one thread, which only gives work.
+struct DeviceKind {
+  int devices = 1;  // at most
+  int threads = 1;  // of a learner, at most
+  /// Of devices that are groups of cores: one CPU of each core, neighbours in a row.
+  std::vector<int> cpus;
+  int cores = 1;  // of those, how many may be busy at a time
+};
+
 /// The i-th device of a kind: "cpu", "ref". Each call gives the same one. Throws Error if there is
 /// none.
 Device& find_device(std::string_view kind, int index = 0);
 bool is_device(std::string_view kind);
+/// Throws as find_device does.
+DeviceKind device_kind(std::string_view kind);
 
-/// `const RegisterDevice k{"cpu", make};`; `make` is called once an index.
+/// `const RegisterDevice k{"cpu", describe, make};`; `make` is called once an index.
 struct RegisterDevice {
+  using Describe = DeviceKind (*)();
   using Make = std::unique_ptr<Device> (*)(int index);
-  RegisterDevice(std::string_view kind, Make make);
+  RegisterDevice(std::string_view kind, Describe describe, Make make);
 };
 
 }  // namespace crossbow

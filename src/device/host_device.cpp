@@ -1,8 +1,12 @@
 // The devices whose memory is the host's and whose work is done at the call: the CPU, and the
 // reference.
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
+#include "core/machine.h"
 #include "device/device.h"
+#include "device/host_team.h"
 
 namespace crossbow {
 namespace {
@@ -40,6 +44,10 @@ class HostDevice : public Device {
   std::string_view kernels() const override { return kernels_; }
   bool is_host() const override { return true; }
   int64_t exchange_piece() const override { return exchange_piece_; }
+  void set_team(int threads) override { set_host_team(threads); }
+  void expect_team(int threads) override { expect_host_team(threads); }
+  double memory_mb() const override { return crossbow::memory_mb(); }
+  double free_memory_mb() const override { return crossbow::free_memory_mb(); }
   Buffer allocate(size_t bytes) override { return Buffer(bytes); }
   Buffer allocate_zeroed(size_t bytes) override { return Buffer(bytes); }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<HostQueue>(kernels_); }
@@ -53,10 +61,16 @@ class HostDevice : public Device {
 /// Small enough for a piece's mean to stay in the first cache, large enough to be worth a claim.
 constexpr int64_t kPiece = 4096;
 
-const RegisterDevice kCpu{"cpu", [](int) -> std::unique_ptr<Device> {
+/// As many devices as cores, of which each is a group.
+DeviceKind groups_of_cores() {
+  const auto threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return {physical_cores(), threads, core_cpus(), physical_cores()};
+}
+
+const RegisterDevice kCpu{"cpu", groups_of_cores, [](int) -> std::unique_ptr<Device> {
                             return std::make_unique<HostDevice>("cpu", kPiece);
                           }};
-const RegisterDevice kRef{"ref", [](int) -> std::unique_ptr<Device> {
+const RegisterDevice kRef{"ref", groups_of_cores, [](int) -> std::unique_ptr<Device> {
                             return std::make_unique<HostDevice>("ref", kPiece);
                           }};
 

@@ -21,7 +21,7 @@ Engine::Engine(CompiledModel& model, const EngineOptions& options)
       devices_(find_devices(model.options().device, options.threads.devices)),
       landed_(static_cast<size_t>(options.threads.devices * options.learners)),
       snapshot_(*layout_, device()),
-      workers_(options.threads) {
+      workers_(devices_, options.threads) {
   std::vector<std::optional<Workspace>> workspaces(static_cast<size_t>(workers_.count()));
   workers_.run([&](int w) {
     workspaces[static_cast<size_t>(w)].emplace(model.make_workspace(device(device_of_worker(w))));
@@ -74,7 +74,7 @@ void Engine::start_from(const Replica& model) {
 Replica& Engine::snapshot() {
   const std::byte* weights = evaluated_weights();
   const std::vector<double> shares(learners_.size(), 1 / static_cast<double>(learners_.size()));
-  // On a worker: this thread must not have an OpenMP team of its own (see Workers).
+  // On a worker: this thread must not have an OpenMP team of its own (see expect_host_team).
   workers_.run([&](int worker) {
     if (worker > 0) return;
     Queue& queue = this->queue(0);

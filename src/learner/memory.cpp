@@ -37,6 +37,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const bool shared = traits.averages_gradients;
   const bool splits = options.batch.splits > 1;
   const bool gradients = !model.options().update;
+  const Device& device = find_device(model.options().device);
+  const bool apart = !device.is_host();
 
   LearnerMemory m;
   m.devices = options.threads.devices;
@@ -49,7 +51,7 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   m.replica = vectors * flat + states;
   const int kept = sync && NoiseProbe::keeps(*sync, options.optimizer, options.learners) ? 1 : 0;
   if (sync) {
-    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1;
+    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || apart;
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + (mean ? 1 : 0));
   }
   m.evaluated = flat + states;
@@ -61,7 +63,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const int own = shared ? 0 : 1 + slots;
   m.saved = m.evaluated + m.learners * (own * flat + states) +
             flat * ((traits.overlaps ? 1 : 0) + state_buffers + kept);
-  m.arena = mebibytes(static_cast<double>(model.arena_bytes()));
+  if (apart && m.devices > 1) m.evaluated += flat + (m.learners - options.learners) * states;
+  m.arena = mebibytes(static_cast<double>(model.workspace_bytes(device)));
   return m;
 }
 

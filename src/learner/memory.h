@@ -12,17 +12,27 @@ struct EngineOptions;
 /// their replicas.
 struct LearnerMemory {
   int learners = 1, workers = 1, devices = 1;  // in all
+
+  // Of the devices' memory.
   double replica = 0;    // of a learner: weights (on both sides), slots, gradient, running states
   double central = 0;    // of a device: the central model and what its algorithm keeps
-  double arena = 0;      // of a worker: activations, their gradients, scratch
-  double evaluated = 0;  // the copy of the central model that is evaluated and saved
-  double bound = 0;      // in all: programs bound to replicas and arenas
-  double batches = 0;    // in all: buffers of batches
-  double saved = 0;      // what a copy of the whole state takes, while there is one
+  double arena = 0;      // of a worker: activations, their gradients, scratch, a batch if need be
+  double evaluated = 0;  // of the first device: the copy of the central model that is evaluated and
+                         // saved, and copies that it needs of what other devices have
+
+  // Of the host's.
+  double bound = 0;    // in all: programs bound to replicas and arenas
+  double batches = 0;  // in all: buffers of batches
+  double saved = 0;    // what a copy of the whole state takes, while there is one
 
   /// Everything but `saved`.
   double total_mb() const {
-    return learners * replica + workers * arena + devices * central + evaluated + bound + batches;
+    return learners * replica + workers * arena + devices * central + evaluated + host_mb();
+  }
+  double host_mb() const { return bound + batches; }
+  double device_mb(int device) const {
+    return (learners * replica + workers * arena) / devices + central +
+           (device == 0 ? evaluated : 0);
   }
 };
 

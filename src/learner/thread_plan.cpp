@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "core/machine.h"
 #include "core/text.h"
+#include "device/device.h"
 
 namespace crossbow {
 
@@ -35,8 +35,9 @@ ThreadPlan plan_threads(int devices, int learners, int threads, const std::vecto
   return plan;
 }
 
-ThreadPlan plan_threads(int devices, int learners, int threads) {
-  return plan_threads(devices, learners, threads, core_cpus(), physical_cores());
+ThreadPlan plan_threads(const DeviceKind& kind, int devices, int learners, int threads) {
+  if (kind.cpus.empty()) return {devices, learners, 1, {}};
+  return plan_threads(devices, learners, threads, kind.cpus, kind.cores);
 }
 
 }  // namespace crossbow

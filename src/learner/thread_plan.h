@@ -6,8 +6,10 @@
 
 namespace crossbow {
 
-/// A machine's cores cut into devices, groups of equal size, and these into workers: teams of
-/// threads, each of which runs one learner at a time. A plain value.
+struct DeviceKind;
+
+/// The workers of each device: teams of threads, each of which runs one learner at a time. Devices
+/// that are groups of cores have equal shares of the machine's. A plain value.
 struct ThreadPlan {
   int devices = 1;
   int workers = 1;  // of each device
@@ -27,7 +29,8 @@ struct ThreadPlan {
 /// which `usable` may be busy at a time.
 ThreadPlan plan_threads(int devices, int learners, int threads, const std::vector<int>& cores,
                         int usable);
-/// For this machine.
-ThreadPlan plan_threads(int devices, int learners, int threads);
+/// For this machine's devices. One that computes by itself has a worker of one thread for each
+/// learner.
+ThreadPlan plan_threads(const DeviceKind& kind, int devices, int learners, int threads);
 
 }  // namespace crossbow

@@ -1,12 +1,12 @@
 #include "learner/workers.h"
 
-#include <omp.h>
 #include <sched.h>
 
 #include <cassert>
 #include <utility>
 
 #include "core/threads.h"
+#include "device/device.h"
 
 namespace crossbow {
 namespace {
@@ -22,17 +22,15 @@ void stay_on(const std::vector<int>& cpus) {
 
 }  // namespace
 
-Workers::Workers(const ThreadPlan& plan) {
-  // With more OpenMP threads about than CPUs, libgomp puts those that wait to sleep at once, and a
-  // team takes several times as long to meet: so the maker's own team, idle from now on, must end.
-  omp_pause_resource_all(omp_pause_soft);
-  expect_team(plan.threads);
+Workers::Workers(const std::vector<Device*>& devices, const ThreadPlan& plan) {
+  devices[0]->expect_team(plan.threads);
   expect_threads(plan.all_workers() * plan.threads);
   try {
     for (int w = 0; w < plan.all_workers(); ++w) {
       const auto cpus = plan.cpus.empty() ? std::vector<int>() : plan.cpus[static_cast<size_t>(w)];
-      threads_.push_back(
-          start_thread([this, w, cpus, threads = plan.threads] { work(w, cpus, threads); }));
+      Device& device = *devices[static_cast<size_t>(w / plan.workers)];
+      threads_.push_back(start_thread(
+          [this, w, &device, cpus, threads = plan.threads] { work(w, device, cpus, threads); }));
     }
   } catch (...) {
     end();
@@ -78,12 +76,9 @@ void Workers::run(std::function<void(int)> job) {
   }
 }
 
-void Workers::work(int worker, const std::vector<int>& cpus, int threads) {
+void Workers::work(int worker, Device& device, const std::vector<int>& cpus, int threads) {
   stay_on(cpus);
-  set_team(threads);
-  // The team's threads start now, while they are known to be had.
-#pragma omp parallel
-  omp_get_thread_num();
+  device.set_team(threads);  // starts it now, while its threads are known to be had
   std::unique_lock lock(mutex_);
   for (int64_t round = 1;; ++round) {
     started_.wait(lock, [&] { return stop_ || round_ >= round; });

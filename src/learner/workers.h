@@ -1,4 +1,4 @@
-// Threads that compute: each runs learners' steps, one at a time, with an OpenMP team of its own.
+// Threads that run learners' steps, each one at a time: they compute, or give a device work.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,14 @@
 
 namespace crossbow {
 
+class Device;
+
 /// Used by one thread, which made it.
 class Workers {
  public:
-  /// Throws as expect_team does where the system or the environment forbids so many threads.
-  explicit Workers(const ThreadPlan& plan);
+  /// For as many devices as the plan has. Throws as Device::expect_team does where the system or
+  /// the environment forbids so many threads.
+  Workers(const std::vector<Device*>& devices, const ThreadPlan& plan);
   /// Waits for what is running.
   ~Workers();
   Workers(const Workers&) = delete;
@@ -33,7 +36,7 @@ class Workers {
   void run(std::function<void(int)> job);
 
  private:
-  void work(int worker, const std::vector<int>& cpus, int threads);
+  void work(int worker, Device& device, const std::vector<int>& cpus, int threads);
   void end();
 
   std::mutex mutex_;  // guards all below

@@ -40,14 +40,22 @@ std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {
   return program;
 }
 
-Workspace CompiledModel::make_workspace(Device& device) const {
+InputBytes CompiledModel::largest_inputs() const {
   InputBytes inputs{};
   for_each_program([&](const Program& program) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       inputs[i] = std::max(inputs[i], program.input_bytes()[i]);
     }
   });
-  return {device, arena_bytes(), inputs};
+  return inputs;
+}
+
+Workspace CompiledModel::make_workspace(Device& device) const {
+  return {device, arena_bytes(), largest_inputs()};
+}
+
+size_t CompiledModel::workspace_bytes(const Device& device) const {
+  return Workspace::bytes(device, arena_bytes(), largest_inputs());
 }
 
 size_t CompiledModel::arena_bytes() const {

@@ -26,9 +26,12 @@ class CompiledModel {
   /// For the programs compiled so far, on a device of the model's kind.
   Workspace make_workspace(Device& device) const;
   size_t arena_bytes() const;
+  /// What such a workspace takes of the device's memory.
+  size_t workspace_bytes(const Device& device) const;
 
  private:
   std::shared_ptr<const Program> compile(const Graph& graph);
+  InputBytes largest_inputs() const;
   template <typename F>
   void for_each_program(const F& f) const {
     for (const auto* programs : {&training_, &evaluation_, &statistics_}) {

@@ -12,6 +12,13 @@ Workspace::Workspace(Device& device, size_t arena_bytes, const InputBytes& large
   }
 }
 
+size_t Workspace::bytes(const Device& device, size_t arena_bytes,
+                        const InputBytes& largest_inputs) {
+  size_t bytes = arena_bytes + sizeof(Step);
+  for (const size_t input : largest_inputs) bytes += device.is_host() ? 0 : input;
+  return bytes;
+}
+
 void Workspace::set(const Step& step, const InputBytes& inputs) const {
   if (host_) {
     queue_->write(step_.data(), &step, sizeof step);

@@ -15,6 +15,8 @@ using InputBytes = std::array<size_t, 2>;
 class Workspace {
  public:
   Workspace(Device& device, size_t arena_bytes, const InputBytes& largest_inputs);
+  /// Of the device's memory, for such a workspace.
+  static size_t bytes(const Device& device, size_t arena_bytes, const InputBytes& largest_inputs);
 
   Queue& queue() const { return *queue_; }
   const Buffer& arena() const { return arena_; }

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/rng.h"
-#include "core/threads.h"
 #include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
 
@@ -156,7 +155,7 @@ class Bench {
  private:
   static CompiledModel compiled(const RunConfig& config, const TeamConfig& team,
                                 const ModelSpec& spec) {
-    expect_team(team.arrangement.threads);
+    find_device(config.device.kind).expect_team(team.threads.threads);
     Tuner tuner;
     CompiledModel model(build_model(config.model, spec), config.compile_options(team, &tuner));
     model.training(config.batch);

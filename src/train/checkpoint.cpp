@@ -39,22 +39,17 @@ struct Key {
   }
 };
 
-/// Windows are large and tensors are read one after the other, so there is one at a time.
-struct OpenWindow {
-  const std::byte* from = nullptr;
-  std::optional<HostWindow> window;
-};
-
 void store_slots(const Slots& slots, const std::byte* buffer, Device& device, const Key& key,
                  Checkpoint& checkpoint) {
-  const auto open = std::make_shared<OpenWindow>();
   for (const auto& slot : slots) {
     const std::byte* const from = buffer + slot.offset * static_cast<int64_t>(sizeof(float));
-    const auto read = [layout = slot.layout, from, &device, open](int64_t first,
-                                                                  std::span<float> values) {
-      if (open->from != from) open->window.emplace(device, from, layout.bytes());
-      open->from = from;
-      read_part(layout, open->window->data(), first, values);
+    // Windows are large and tensors are read one after the other, so there is one at a time.
+    const auto window = std::make_shared<std::optional<HostWindow>>();
+    const auto read = [layout = slot.layout, from, &device, window](int64_t first,
+                                                                    std::span<float> values) {
+      if (!*window) window->emplace(device, from, layout.bytes());
+      read_part(layout, (*window)->data(), first, values);
+      if (first + std::ssize(values) == layout.shape.elements()) window->reset();
     };
     checkpoint.tensors.push_back(
         {slot.name, key.role, key.index, slot.layout.shape, read, key.slot});

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/machine.h"
 #include "graph/cost.h"
 
 namespace crossbow {
@@ -23,8 +22,9 @@ std::string key_of(const RunConfig& config, const Graph& forward) {
       "with period {}, for {}, {} of {} cores and {:.0f} GiB, {} threads",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
       config.optimizer.slots.empty() ? "off" : "on", config.clip_norm > 0 ? ", clipped" : "",
-      o.sync, text_or(o.sync_period, "auto"), o.tune_for.value_or("-"), o.device, physical_cores(),
-      memory_mb() / 1024, text_or(o.threads_per_learner, "any"));
+      o.sync, text_or(o.sync_period, "auto"), o.tune_for.value_or("-"), o.device,
+      device_kind(config.device.kind).cores, find_device(config.device.kind).memory_mb() / 1024,
+      text_or(o.threads_per_learner, "any"));
 }
 
 std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {
@@ -43,6 +43,7 @@ LearnerSearch::LearnerSearch(const RunConfig& config, const Graph& forward, Tune
                              Throughput& throughput, Observer& observer)
     : batch_(config.batch),
       devices_(config.device.count),
+      cores_(device_kind(config.device.kind).cores),
       candidates_(arrangements_in(config.teams)),
       retune_(config.retune),
       key_(key_of(config, forward)),
@@ -117,11 +118,11 @@ void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   given_ = settled ? arrangement : candidates_[0];
   if (candidates_.size() > 1 && (!settled || retune_)) make_tuner(retune_);
   moving_ = wanted() != arrangement;
-  if (wanted().threads > physical_cores() && wanted() != candidates_[0]) {
+  if (wanted().threads > cores_ && wanted() != candidates_[0]) {
     observer_.note(
         fmt::format("{} on {} cores, as the run has settled on a larger machine; "
                     "`retune` looks again",
-                    text_of(wanted()), physical_cores()));
+                    text_of(wanted()), cores_));
   }
 }
 

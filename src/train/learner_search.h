@@ -71,6 +71,7 @@ class LearnerSearch {
 
   const int64_t batch_;
   const int devices_;
+  const int cores_;  // of this machine, for that kind of device
   std::vector<Arrangement> candidates_;
   const bool retune_;
   const std::string key_;

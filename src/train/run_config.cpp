@@ -103,7 +103,7 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   CompileOptions compile;
   compile.device = device.kind;
   compile.precision = precision;
-  compile.threads = team.arrangement.threads;
+  compile.threads = team.threads.threads;
   const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients();
   if (!whole_gradient_first) compile.update = optimizer;
   compile.chooser = deterministic ? nullptr : chooser;

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/threads.h"
 #include "data/memory.h"
 #include "data/pipeline.h"
 #include "plan/compiled_model.h"
@@ -141,7 +140,7 @@ class Session::State {
 };
 
 CompiledModel Session::State::compile(const GraphFunction& graph) {
-  expect_team(team().arrangement.threads);
+  find_device(config_.device.kind).expect_team(team().threads.threads);
   CompiledModel model(graph({image_, classes_, config_.batch, {}}),
                       config_.compile_options(team(), &tuner_));
   model.training(config_.batch);
@@ -150,7 +149,7 @@ CompiledModel Session::State::compile(const GraphFunction& graph) {
 
 /// Every call that computes comes through here, on a thread whose team may have another width.
 const Execution& Session::State::bound(Programs& programs, int64_t rows) {
-  set_team(team().arrangement.threads);
+  replica_.device->set_team(team().threads.threads);
   const auto it = programs.find(rows);
   if (it != programs.end()) return it->second;
   auto program = &programs == &training_ ? model_.training(rows) : model_.evaluation(rows);

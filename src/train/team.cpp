@@ -2,10 +2,11 @@
 
 #include <malloc.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "core/threads.h"
 
 namespace crossbow {
 namespace {
@@ -52,7 +53,7 @@ void compile_training(CompiledModel& model, const RunConfig& run, const data::Da
 CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConfig& team,
                       const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
-  expect_team(team.arrangement.threads);
+  find_device(run.device.kind).expect_team(team.threads.threads);
   CompiledModel model(forward, run.compile_options(team, &tuner));
   compile_training(model, run, dataset);
   Evaluator::compile(model, dataset.test->size(),
@@ -73,23 +74,39 @@ std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const RunConfig&
       statistics_pipeline(run, dataset, engine.workers().count()), images);
 }
 
-/// While a team is filled there is also a replica that it starts from.
-double needed_mb(const LearnerMemory& memory) {
-  return memory.total_mb() + 2 * memory.evaluated;
+/// What a team takes, in MiB, of a memory that has a limit of its own.
+struct Share {
+  std::string of;  // for messages; empty if there is but one such memory
+  double taken, left;
+  double needed = taken;  // while the team is made and filled
+};
+
+/// Of the host's memory, then of each device's that has its own.
+std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
+  const bool apart = !find_device(run.device.kind).is_host();
+  const double host = apart ? m.host_mb() : m.total_mb();
+  // The host also has a replica that the team starts from, and later what it looks at to save it.
+  std::vector<Share> all = {
+      {apart ? " of the host's memory" : "", host, free_memory_mb(), host + 2 * m.evaluated}};
+  for (int d = 0; apart && d < m.devices; ++d) {
+    all.push_back({fmt::format(" of the memory of {}:{}", run.device.kind, d), m.device_mb(d),
+                   find_device(run.device.kind, d).free_memory_mb()});
+  }
+  return all;
 }
 
 /// `batches` has some of its buffers already.
 const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfig& run,
                                      const data::Pipeline& batches) {
   malloc_trim(0);  // what another team had is not taken any more
-  const double needed = needed_mb(memory) - mebibytes(static_cast<double>(batches.buffer_bytes()));
-  const double left = free_memory_mb();
-  if (needed > left) {
+  std::vector<Share> all = shares(memory, run);
+  all[0].needed -= mebibytes(static_cast<double>(batches.buffer_bytes()));
+  for (const Share& share : all) {
+    if (share.needed <= share.left) continue;
     fail_usage(
-        "`learners` {}: with a batch of {} they need {:.0f} MiB, and this process may take {:.0f} "
-        "more; "
-        "choose fewer, a smaller `batch`, or more `splits`",
-        memory.learners / memory.devices, run.batch, needed, left);
+        "`learners` {}: with a batch of {} they need {:.0f} MiB{}, and this process may take "
+        "{:.0f} more; choose fewer, a smaller `batch`, or more `splits`",
+        memory.learners / memory.devices, run.batch, share.needed, share.of, share.left);
   }
   return memory;
 }
@@ -146,12 +163,16 @@ const Replica& Team::model_at(int64_t step) {
 }
 
 int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int most) {
-  const double left = free_memory_mb() + memory.total_mb();
+  const std::vector<Share> now = shares(memory, run);
+  const DeviceKind kind = device_kind(run.device.kind);
   const auto sync = run.team({most, 1}).sync;  // what it takes is the same for any number
   const auto fits = [&](int learners) {
-    const TeamConfig team{{learners, 1}, plan_threads(run.device.count, learners, 1), sync};
+    const TeamConfig team{{learners, 1}, plan_threads(kind, run.device.count, learners, 1), sync};
     const LearnerMemory m = memory_for(model, run, team, dataset);
-    return needed_mb(m) + m.saved <= left;
+    std::vector<Share> then = shares(m, run);
+    then[0].needed += m.saved;
+    return std::equal(then.begin(), then.end(), now.begin(),
+                      [](const Share& a, const Share& b) { return a.needed <= b.left + b.taken; });
   };
   while (most > 1 && !fits(most)) --most;
   return most;

@@ -13,15 +13,17 @@ namespace crossbow {
 /// Compiled for a number of learners, with their memory and their threads. One thread.
 struct Team {
   /// `forward` is of whole batches; `batches`, on which the learners will train, is made as deep as
-  /// they need. Throws UsageError if all that needs more memory than is left.
+  /// they need. Throws UsageError if all that needs more memory of the host or of a device
+  /// than is left.
   Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
        const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner);
 
   /// What is evaluated and saved after so many iterations, until the next call.
   const Replica& model_at(int64_t step);
 
-  /// How many learners the machine's memory would hold in this team's place, at most `most`, with
-  /// the copy of the state that takes them there, as far as can be told from this team's programs.
+  /// How many learners the memory of the host and of the devices would hold in this team's place,
+  /// at most `most`, with the copy of the state that takes them there, as far as can be told from
+  /// this team's programs.
   int affordable(const RunConfig& run, const data::Dataset& dataset, int most);
 
   const TeamConfig config;

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/machine.h"
 #include "device/device.h"
 
 namespace crossbow {
@@ -48,7 +47,9 @@ bool looks_for_learners(const TrainOptions& o) {
 }
 
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
-  const int cores = std::max(1, physical_cores() / device_list(o.device).count);
+  const DeviceList devices = device_list(o.device);
+  const DeviceKind kind = device_kind(devices.kind);
+  const int cores = std::max(1, kind.cores / devices.count);
   std::optional<int> threads, learners;
   if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
   if (o.learners) learners = static_cast<int>(*o.learners);
@@ -57,14 +58,17 @@ std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
     learners = std::clamp<int64_t>(cores / threads.value_or(1), 1, std::max<int64_t>(1, most));
   }
   if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
-  return arrangements(cores, threads);
+  if (!kind.cpus.empty()) return arrangements(cores, threads);
+  constexpr int kMostLearners = 32;  // more than have been of use to any net
+  return arrangements(kMostLearners, 1);
 }
 
 TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) {
   TeamConfig team;
   team.arrangement = arrangement;
-  team.threads =
-      plan_threads(device_list(options.device).count, arrangement.learners, arrangement.threads);
+  const DeviceList devices = device_list(options.device);
+  team.threads = plan_threads(device_kind(devices.kind), devices.count, arrangement.learners,
+                              arrangement.threads);
   team.sync = algorithm_of(options, team.learners());
   return team;
 }

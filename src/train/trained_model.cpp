@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/machine.h"
-#include "core/threads.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
@@ -98,7 +96,8 @@ data::Info TrainedModel::info() const {
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
   const TeamConfig& team = config_.teams.front();
-  expect_team(team.arrangement.threads);
+  Device& device = find_device(config_.device.kind);
+  device.expect_team(team.threads.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
   const ModelSpec spec{checkpoint_.image, checkpoint_.classes, config_.batch, {}, config_.loss};
@@ -106,8 +105,8 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   const int64_t samples = dataset.test->size();
   const int64_t rows = std::min(evaluation_rows(config_.batch), samples);
   Evaluator::compile(model, samples, rows);
-  Workers workers(plan_threads(1, physical_cores(), team.arrangement.threads));
-  Device& device = find_device(config_.device.kind);
+  const DeviceKind kind = device_kind(config_.device.kind);
+  Workers workers({&device}, plan_threads(kind, 1, kind.cores, team.threads.threads));
   std::vector<Workspace> workspaces;
   for (int w = 0; w < workers.count(); ++w) workspaces.push_back(model.make_workspace(device));
   Replica replica(*model.parameters(), device);

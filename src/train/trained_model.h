@@ -11,7 +11,8 @@
 
 namespace crossbow {
 
-/// Computes on all of this machine's cores, whatever the run was trained by. One thread.
+/// Computes on one whole device, of all of this machine's cores if it is a CPU, whatever the run
+/// was trained by. One thread.
 class TrainedModel {
  public:
   /// From a run's folder or a checkpoint file. `change` gets the options with which to compute

@@ -1,10 +1,8 @@
 #include "train/validate.h"
 
-#include <thread>
-
 #include "core/error.h"
-#include "core/machine.h"
 #include "core/nearest.h"
+#include "core/text.h"
 #include "data/memory.h"
 #include "device/device.h"
 #include "sync/sync.h"
@@ -51,9 +49,15 @@ void validate_texts(const TrainOptions& o) {
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
   if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
-  if (devices.count > physical_cores()) {
-    fail_usage("`device` {}: {} devices need as many cores, and this process may use {}", o.device,
-               devices.count, physical_cores());
+  const DeviceKind kind = device_kind(devices.kind);
+  if (devices.count > kind.devices) {
+    fail_usage("`device` {}: this process may use {} of kind {}{}", o.device,
+               count(kind.devices, "device"), devices.kind,
+               kind.cpus.empty() ? "" : ", one a core");
+  }
+  if (!o.resume && o.threads_per_learner.value_or(1) > kind.threads) {
+    fail_usage("`threads-per-learner` {}: on {} a learner can have {}", *o.threads_per_learner,
+               devices.kind, count(kind.threads, "thread"));
   }
 }
 
@@ -171,11 +175,6 @@ void validate_steps(const TrainOptions& o) {
                o.batch);
   }
   expect_at_least<int64_t>("threads-per-learner", o.threads_per_learner, 1);
-  const int64_t most_threads = std::max(1u, std::thread::hardware_concurrency());
-  if (!o.resume && o.threads_per_learner.value_or(1) > most_threads) {
-    fail_usage("`threads-per-learner` {}: this machine runs {} at a time", *o.threads_per_learner,
-               most_threads);
-  }
   expect_at_least<int64_t>("epochs", o.epochs, 1);
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
   expect_at_least<int64_t>("patience", o.patience, 1);

@@ -1,6 +1,5 @@
 #include "support/late_device.h"
 
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -14,7 +13,9 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "core/text.h"
 #include "device/device.h"
+#include "device/host_team.h"
 
 namespace crossbow::testing {
 namespace {
@@ -32,7 +33,7 @@ class Memory {
   std::byte* allocate(size_t size) {
     const std::lock_guard lock(mutex_);
     const size_t needed = rounded(size);
-    if (static_cast<int64_t>(taken_ + needed) > options.memory) {
+    if (static_cast<int64_t>(taken_ + needed) > limit()) {
       fail("the late device has no {} bytes left", size);
     }
     size_t at = 0;
@@ -45,6 +46,13 @@ class Memory {
     taken_ += needed;
     std::memset(bytes_ + at, kNaN, needed);
     return addresses_ + at;
+  }
+
+  /// In bytes.
+  static int64_t limit() { return std::min<int64_t>(options.memory, kSpan); }
+  int64_t left() const {
+    const std::lock_guard lock(mutex_);
+    return limit() - static_cast<int64_t>(taken_);
   }
 
   void free(const std::byte* address) {
@@ -80,7 +88,7 @@ class Memory {
 
   std::byte* const addresses_;
   std::byte* const bytes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<size_t, size_t> used_;  // begin, end
   size_t taken_ = 0;
 };
@@ -138,7 +146,7 @@ class Worker {
 
  private:
   void work() {
-    omp_set_num_threads(1);
+    set_host_team(1);
     std::unique_lock lock(mutex_);
     for (;;) {
       const bool at_once = options.pace == LateOptions::Pace::random;
@@ -355,6 +363,10 @@ class LateDevice : public Device {
 
   std::string_view kernels() const override { return kernels_; }
   bool is_host() const override { return false; }
+  /// Its kernels are the CPU's, prepared by the calling thread for a queue's, which has no team.
+  void set_team(int) override { set_host_team(1); }
+  double memory_mb() const override { return mebibytes(static_cast<double>(Memory::limit())); }
+  double free_memory_mb() const override { return mebibytes(static_cast<double>(memory_.left())); }
   Buffer allocate(size_t bytes) override {
     if (bytes == 0) return {};
     return {memory_.allocate(bytes), bytes, [this](std::byte* p) { memory_.free(p); }};
@@ -369,10 +381,16 @@ class LateDevice : public Device {
   Memory& memory_;
 };
 
-const RegisterDevice kLate{
-    "late", [](int) -> std::unique_ptr<Device> { return std::make_unique<LateDevice>("cpu"); }};
-const RegisterDevice kLateRef{
-    "late-ref", [](int) -> std::unique_ptr<Device> { return std::make_unique<LateDevice>("ref"); }};
+DeviceKind four_devices() {
+  return {.devices = 4};
+}
+
+const RegisterDevice kLate{"late", four_devices, [](int) -> std::unique_ptr<Device> {
+                             return std::make_unique<LateDevice>("cpu");
+                           }};
+const RegisterDevice kLateRef{"late-ref", four_devices, [](int) -> std::unique_ptr<Device> {
+                                return std::make_unique<LateDevice>("ref");
+                              }};
 
 }  // namespace
 
