@@ -4,7 +4,7 @@
 // Optimization", ICML 2013: z reaches back over about a share 1/(η + 1) of the run so far.
 //   z' = z + (η + 1)/(i + 1 + η)·(mean_j w_j − z)
 // η is 8 unless set; 0 is the mean of the whole run. Learners are also pulled towards z,
-// w_j ← w_j + step_j − α(w_j − z), by 0.1 unless set, as weights of learners that never meet have
+// w_j ← w_j + step_j − α(w_j − z), by 0.01 unless set, as weights of learners that never meet have
 // no useful mean. A learner alone is not pulled.
 #include <array>
 
@@ -14,7 +14,7 @@
 namespace crossbow {
 namespace {
 
-constexpr double kAlpha = 0.1, kEta = 8;
+constexpr double kAlpha = 0.01, kEta = 8;
 
 class PolyakRuppert : public SyncAlgorithm {
  public:

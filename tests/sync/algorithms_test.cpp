@@ -96,7 +96,7 @@ class Reference {
       elastic(old, o_.alpha.value_or(1 / k), o_.central_momentum.value_or(0.9));
     if (run_.sync == "easgd" || run_.sync == "eamsgd") elastic(old, o_.alpha.value_or(0.9 / k), 0);
     if (run_.sync == "polyak-ruppert") {
-      pull(old, o_.alpha.value_or(w_.size() == 1 ? 0 : 0.1));
+      pull(old, o_.alpha.value_or(w_.size() == 1 ? 0 : 0.01));
       const Vector mean = mean_of(old);
       const auto n = static_cast<double>(++exchanges_);
       const double eta = o_.averaging_eta.value_or(8);
