@@ -183,7 +183,7 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
   if (phase.mean && chunk == 0) {
     for (const Event* made : s.input_.made) queue_->wait(*made);
   }
-  if (phase.mean && probe_ && s.input_.gradients[0] && NoiseProbe::due(index, lockstep_.period())) {
+  if (phase.mean && probe_ && s.input_.gradients[0] && probe_->due(index, lockstep_.period())) {
     for (size_t j = 0; j < s.gradients_.size(); ++j) s.gradients_[j] = at(s.input_.gradients[j]);
     probe_->measure(math_, chunk, first, s.gradients_, n, mean);
     if (chunk == 0) measured_ = true;

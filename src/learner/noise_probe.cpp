@@ -32,9 +32,8 @@ std::unique_ptr<NoiseProbe> NoiseProbe::make(const SyncAlgorithm& sync, const Op
   return std::unique_ptr<NoiseProbe>(new NoiseProbe(device, learners, decay, chunks, bytes));
 }
 
-bool NoiseProbe::due(int64_t index, int64_t period) {
-  constexpr int64_t kSteps = 32;
-  const int64_t every = (kSteps + period - 1) / period;
+bool NoiseProbe::due(int64_t index, int64_t period, int64_t steps) {
+  const int64_t every = (steps + period - 1) / period;
   return index % every == every - 1;
 }
 

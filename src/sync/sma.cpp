@@ -25,7 +25,7 @@ class ModelAveraging : public SyncAlgorithm {
 
   Traits traits() const override { return {.restarts = true, .lags = true}; }
   int64_t period(bool, int64_t epoch_steps) const override {
-    constexpr int64_t kTimes = 48, kLongest = 64;
+    constexpr int64_t kTimes = 48, kLongest = 256;
     return period_.value_or(alone_ ? std::clamp<int64_t>(epoch_steps / kTimes, 1, kLongest) : 1);
   }
   void apply(const Exchange& x) const override {
