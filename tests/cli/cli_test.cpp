@@ -130,6 +130,12 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
   EXPECT_EQ(j["learners"], 1);
   EXPECT_EQ(j["threads_per_learner"], 1);
   EXPECT_EQ(j["sync"], "sma");
+  for (const char* key : {"lr_factor", "noise_scale", "efficiency", "goodput"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+    if (key != std::string("lr_factor")) {
+      EXPECT_TRUE(j["history"][0].contains(key)) << key;
+    }
+  }
   EXPECT_EQ(j["reached_target"], false);
   EXPECT_TRUE(j["seconds_to_target"].is_null());
   ASSERT_EQ(j["history"].size(), 2u);
