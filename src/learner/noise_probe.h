@@ -10,9 +10,9 @@
 
 namespace crossbow {
 
-/// Looks at the learners' gradients, or at decaying sums of them, every 32 steps or so, which costs
+/// Looks at the learners' gradients, or at decaying sums of them, every 31 steps or so, which costs
 /// a hundredth of an exchange. A learner alone has but one: it is compared with the one of the
-/// measurement before, every 256 steps. Chunks are as of Central.
+/// measurement before, every 251 steps. Chunks are as of Central.
 class NoiseProbe {
  public:
   /// Whether such learners leave what is looked at: where an exchange overlaps with steps, they do
@@ -26,7 +26,8 @@ class NoiseProbe {
   static bool keeps(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners);
 
   /// Whether to measure in the exchange of that index, of which there is one every `period` steps.
-  bool due(int64_t index, int64_t period) const { return due(index, period, before() ? 256 : 32); }
+  /// Prime numbers of steps, so that it is not always an epoch's last one, whose batch is short.
+  bool due(int64_t index, int64_t period) const { return due(index, period, before() ? 251 : 31); }
   static bool due(int64_t index, int64_t period, int64_t steps);
   /// Of learner j's vector at `vectors[j]`: the chunk that begins there, at the byte `first` of the
   /// whole, of n elements. `scratch` has room for as many.

@@ -34,7 +34,8 @@ class ModelAveraging : public SyncAlgorithm {
     for (void* w : x.weights) {
       const std::array<double, 2> factors{alpha_, 1 - alpha_};
       const std::array<const void*, 2> terms{x.mean, w};
-      x.math.combine({factors.data(), size_t{alpha_ == 1 ? 1u : 2u}}, terms, w, x.n);
+      const size_t count = alpha_ == 1 ? 1 : 2;
+      x.math.combine({factors.data(), count}, {terms.data(), count}, w, x.n);
     }
   }
 

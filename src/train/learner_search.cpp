@@ -67,9 +67,8 @@ Arrangement LearnerSearch::start() {
   given_ = candidates_[0];
   if (candidates_.size() == 1) return given_;
   if (const auto known = remembered(); known && !retune_) {
-    observer_.note(
-        fmt::format("{}, found the fastest before: {:.0f} images/s; `retune` looks again",
-                    text_of(known->arrangement), known->rate));
+    observer_.note(fmt::format("{}, found the best before: {:.0f} images/s; `retune` looks again",
+                               text_of(known->arrangement), known->rate));
     make_tuner(*known);
     return known->arrangement;
   }
@@ -165,6 +164,7 @@ void LearnerSearch::reconsider(std::optional<double> noise_scale) {
   tuner_->reconsider();
   moving_ = wanted() != before;
   if (!moving_) return;
+  if (settled()) remember_best();
   observer_.note(fmt::format("the noise of the gradients has changed: {} {}",
                              settled() ? "going on with" : "trying", text_of(wanted())));
 }
@@ -177,9 +177,14 @@ void LearnerSearch::tell(const AutoTuner::Trial& trial) {
                              trial.rate, 100 * trial.error, count));
 }
 
+void LearnerSearch::remember_best() {
+  const AutoTuner::Trial& best = tuner_->best();
+  memory_.remember(key_, remembered_text(best.arrangement) + fmt::format("{:.1f}", best.rate));
+}
+
 void LearnerSearch::settle() {
   const Arrangement best = tuner_->best().arrangement;
-  memory_.remember(key_, remembered_text(best) + fmt::format("{:.1f}", tuner_->best().rate));
+  remember_best();
   observer_.note(
       fmt::format("going on with {}, the best of {}", text_of(best), tuner_->trials().size()));
 }

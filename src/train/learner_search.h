@@ -67,6 +67,7 @@ class LearnerSearch {
   void start_again(const Arrangement& arrangement, bool settled);
   std::optional<AutoTuner::Trial> remembered();
   void tell(const AutoTuner::Trial& trial);
+  void remember_best();
   void settle();
 
   const int64_t batch_;

@@ -35,7 +35,7 @@ struct TrainOptions {
   std::string device = "cpu";
   int64_t batch = 16;               // images a step and learner
   int64_t splits = 1;               // parts in which a learner takes a batch, to need less memory
-  std::optional<int64_t> learners;  // of each device; auto: as many as train the most images/s
+  std::optional<int64_t> learners;  // of each device; auto: found while it trains, see tune_for
   std::optional<int64_t> threads_per_learner;  // auto: the device's cores shared out
   std::string sync = "sma";                    // how several learners agree, see sync/sync.h
   std::optional<int64_t> sync_period;          // steps between exchanges; auto: the algorithm's own

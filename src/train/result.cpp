@@ -11,7 +11,7 @@ TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& h
   r.history = history;
   r.arrangement = position.arrangement;
   r.waiting_seconds = position.waiting_seconds;
-  r.lr_factor = position.rate_factor.to;
+  r.lr_factor = position.rate_factor.at(samples_seen);
   for (const EpochRecord& e : history) {
     r.train_seconds += e.seconds;
     if (!e.test_accuracy) continue;

@@ -141,7 +141,7 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
     auto buffers = engine.buffers();
     std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
     restore(*from, engine.layout(), buffers);
-    engine.resume(position_.exchanges, same ? position_.since_exchange : 0);
+    engine.resume(position_.exchanges, position_.since_exchange);
   }
 }
 
@@ -151,6 +151,8 @@ void Trainer::make(const LearnerChange& change) {
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
+    // All start from z, as if they had just exchanged; its mean over time starts anew.
+    position_.exchanges = position_.since_exchange = 0;
     arrange(next, &before);
     move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());
@@ -171,7 +173,7 @@ std::optional<double> Trainer::efficiency_now() const {
 void Trainer::move_rate() {
   const double factor = rate_factor(config_.lr_scaling, engine().learners(), efficiency_now());
   const double epochs = rate_move_epochs(config_.epochs);
-  const bool grows_from_0 = schedule_.warmup > recorder_.samples_seen();
+  const bool grows_from_0 = schedule_.warmup > 0 && recorder_.samples_seen() == 0;
   const auto length = static_cast<int64_t>(epochs * static_cast<double>(samples()));
   position_.rate_factor =
       position_.rate_factor.moving_to(factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
@@ -236,6 +238,10 @@ bool Trainer::train_epoch() {
   progress.epoch = position_.epoch;
   progress.done = std::min(position_.batch * config_.batch, samples());
   progress.total = samples();
+  if (position_.batch == 0) {
+    search_.reconsider(position_.noise.images(config_.batch));
+    if (config_.lr_scaling == "adascale" && position_.epoch > 0) move_rate();
+  }
   make_changes();
   pipeline_.start(position_.epoch, position_.batch);
   bool done = true;
@@ -277,7 +283,7 @@ bool Trainer::train_segment() {
 
   position_.exchanges = engine().exchanges();
   position_.since_exchange = engine().since_exchange();
-  position_.noise = engine().noise_scale();
+  if (engine().noise_scale().measurements > 0) position_.noise = engine().noise_scale();
   const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
   return !stopped;
@@ -321,8 +327,6 @@ bool Trainer::finish_epoch() {
   if (noise && std::isfinite(*noise)) record.noise_scale = noise;
   record.efficiency = efficiency_now();
   if (record.efficiency) record.goodput = record.images_per_second * *record.efficiency;
-  search_.reconsider(noise);
-  if (config_.lr_scaling == "adascale") move_rate();
   if (evaluated && !evaluate(record)) return false;
 
   history_.push_back(record);
