@@ -151,8 +151,9 @@ void Trainer::make(const LearnerChange& change) {
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
-    // All start from z, as if they had just exchanged; its mean over time starts anew.
-    position_.exchanges = position_.since_exchange = 0;
+    // One learner's exchanges are other ones than those of several: a mean over them starts anew.
+    const bool was_alone = engine().learners() == 1;
+    if (was_alone != (next.learners() == 1)) position_.exchanges = position_.since_exchange = 0;
     arrange(next, &before);
     move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());

@@ -122,6 +122,29 @@ TEST_F(LearnerChanges, TheRunGoesOnWithMoreLearnersAndWithFewer) {
   }
 }
 
+/// One learner exchanges rarely and several after every step, so the count of either says nothing
+/// of how far the mean over the other's goes back.
+TEST_F(LearnerChanges, TheMeanOverTimeStartsAnewBetweenOneLearnerAndSeveral) {
+  TrainOptions o = options("run");
+  o.learners = 2;
+  o.epochs = 2;
+  train(tiny_net, o);
+  const Position before = load(*o.out).position;
+  EXPECT_EQ(before.exchanges, before.step);
+  const auto go_on = [&](const LearnerChange& change, int64_t epochs) {
+    std::ofstream(folder("run") + "/learners.jsonl", std::ios::app) << to_json(change) << '\n';
+    TrainOptions again = load(*o.out).options;
+    again.resume = again.out = o.out;
+    again.epochs = epochs;
+    train(tiny_net, again);
+    return load(*o.out).position;
+  };
+  const Position alone = go_on({2, 0, {1, 1}, true}, 3);
+  EXPECT_LE(alone.exchanges, alone.step - before.step);
+  const Position together = go_on({3, 0, {2, 1}, true}, 4);
+  EXPECT_EQ(together.exchanges, together.step - alone.step);
+}
+
 /// Those made after the last checkpoint too, which would else be measured anew, and might differ.
 TEST_F(LearnerChanges, ACrashedRunKeepsTheKernelsThatItHadChosen) {
   TrainOptions o = options("run");
