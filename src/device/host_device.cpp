@@ -20,9 +20,14 @@ class HostQueue : public Queue {
  public:
   explicit HostQueue(std::string_view kernels) : kernels_(kernels) {}
 
-  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void write(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void zero(void* to, size_t bytes) override { std::memset(to, 0, bytes); }
+  // An empty buffer, as of a net without states, has no address.
+  void copy(void* to, const void* from, size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void write(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void zero(void* to, size_t bytes) override {
+    if (bytes > 0) std::memset(to, 0, bytes);
+  }
   void mark(Event&) override {}
   void wait(const Event&) override {}
   void finish() override {}
