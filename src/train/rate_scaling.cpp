@@ -21,9 +21,4 @@ double RateFactor::at(int64_t samples) const {
   return from + (to - from) * std::max(0.0, way);
 }
 
-double rate_move_epochs(int64_t epochs) {
-  constexpr double kMost = 0.5, kShare = 6;
-  return std::min(kMost, static_cast<double>(epochs) / kShare);
-}
-
 }  // namespace crossbow

@@ -29,7 +29,7 @@ struct RateFactor {
   }
 };
 
-/// Epochs that a move takes in a run of so many.
-double rate_move_epochs(int64_t epochs);
+/// Epochs that a move takes, whatever the run's: a run that is made longer makes its changes again.
+inline constexpr double kRateMoveEpochs = 0.5;
 
 }  // namespace crossbow

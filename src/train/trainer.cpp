@@ -173,9 +173,8 @@ std::optional<double> Trainer::efficiency_now() const {
 /// From now on towards what so many learners need.
 void Trainer::move_rate() {
   const double factor = rate_factor(config_.lr_scaling, engine().learners(), efficiency_now());
-  const double epochs = rate_move_epochs(config_.epochs);
   const bool grows_from_0 = schedule_.warmup > 0 && recorder_.samples_seen() == 0;
-  const auto length = static_cast<int64_t>(epochs * static_cast<double>(samples()));
+  const auto length = static_cast<int64_t>(kRateMoveEpochs * static_cast<double>(samples()));
   position_.rate_factor =
       position_.rate_factor.moving_to(factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
 }

@@ -37,12 +37,6 @@ TEST(RateScaling, TheFactorMovesWithoutAJump) {
   EXPECT_EQ(f.moving_to(3, 400, 0).at(400), 3);
 }
 
-TEST(RateScaling, AMoveTakesAShareOfAShortRunAndHalfAnEpochOfALongOne) {
-  EXPECT_EQ(rate_move_epochs(1), 1.0 / 6);
-  EXPECT_EQ(rate_move_epochs(3), 0.5);
-  EXPECT_EQ(rate_move_epochs(100), 0.5);
-}
-
 TEST(RateScaling, FollowsFromTheAlgorithmUnlessItIsGiven) {
   TrainOptions options;
   options.learners = 4;
