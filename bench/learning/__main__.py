@@ -132,7 +132,8 @@ def main():
         return report.write(Results(args.results), args.out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     runner = Runner(args, Results(args.results))
-    {"defaults": defaults, "efficiency": efficiency, "accuracy": accuracy}[args.command].run(runner, args)
+    stages = {"defaults": defaults, "efficiency": efficiency, "accuracy": accuracy}
+    stages[args.command].run(runner, args)
     if runner.failures:
         sys.exit(f"{runner.failures} jobs failed, as said above; given again, it tries only them")
 

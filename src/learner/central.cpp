@@ -52,7 +52,7 @@ std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
 
 Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
                  const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm,
-                 Place place, int learners)
+                 Place place, int learners, NoiseScale& noise_scale)
     : sync_(std::move(sync)),
       lockstep_(lockstep),
       optimizer_(optimizer),
@@ -66,6 +66,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       math_(queue_->math(layout.dtype)),
       phases_(phases(place.comm != nullptr, clip_norm_ > 0)),
       made_(place.device.make_event()),
+      noise_scale_(noise_scale),
       probe_(place.index == 0
                  ? NoiseProbe::make(*sync_, optimizer_, learners, place.device, chunks_,
                                     static_cast<size_t>(elements_ * element_bytes_))
@@ -98,7 +99,7 @@ void Central::start(Describe describe) {
 
 void Central::finish(int64_t exchanges) {
   side_ += exchanges;
-  if (probe_) probe_->collect(noise_scale);
+  if (probe_) probe_->collect(noise_scale_);
 }
 
 bool Central::ready(int64_t block, const Scheduler& scheduler) const {
@@ -150,7 +151,7 @@ void Central::close(int64_t block) {
     double* const sums = limits_.as<double>();
     math_.find_clip_scale(clip_norm_, sums, chunks_, sums + chunks_);
   }
-  if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale);
+  if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale_);
   if (phase.apply) queue_->mark(*made_);
   if (phase.starts_sum) {
     sum_.store(place_.comm->start_sum(*queue_, mean_.data(), elements_, {}),

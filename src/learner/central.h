@@ -62,10 +62,10 @@ class Central {
   };
 
   /// For algorithms that average gradients: the optimizer that takes their mean, and the limit of
-  /// its norm, 0 for none.
+  /// its norm, 0 for none. The first device adds what its learners' gradients say to `noise_scale`.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
           const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Place place,
-          int learners);
+          int learners, NoiseScale& noise_scale);
 
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
   /// the segment (after the last segment: 0 for now).
@@ -82,8 +82,7 @@ class Central {
   void start(Describe describe);
   /// Ends a segment, all of whose exchanges are complete; so many.
   void finish(int64_t exchanges);
-  /// Measured on this device's learners in all segments, where `measures`.
-  NoiseScale noise_scale;
+  /// Whether this device's learners give the noise scale.
   bool measures() const { return probe_ != nullptr; }
 
   /// Returns when the segment's first `count` exchanges have been given to the central queue,
@@ -134,7 +133,8 @@ class Central {
   std::vector<Buffer> state_, slots_;
   Buffer mean_;    // where it outlives a phase, or is of one chunk
   Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
-  std::unique_ptr<Event> made_;              // the last exchange given
+  std::unique_ptr<Event> made_;  // the last exchange given
+  NoiseScale& noise_scale_;
   const std::unique_ptr<NoiseProbe> probe_;  // of the first device, if it can be measured
   bool measured_ = false;                    // in the exchange that runs
   std::atomic<Comm::Sum> sum_{0};            // of the devices, the last one started

@@ -78,10 +78,10 @@ class Engine {
   virtual int64_t exchanges() const = 0;
   virtual int64_t since_exchange() const = 0;
 
-  /// Of the learners' gradients in the whole run so far, where the engine measures it.
-  virtual NoiseScale noise_scale() const { return {}; }
-  /// Goes on with what was measured before.
-  virtual void set_noise_scale(const NoiseScale& before) = 0;
+  /// Of the learners' gradients in the whole run so far; an engine that does not measure it keeps
+  /// what it was given.
+  const NoiseScale& noise_scale() const { return noise_scale_; }
+  void set_noise_scale(const NoiseScale& before) { noise_scale_ = before; }
   /// The root of the mean square of the learners' distances from the central model, between
   /// segments; nothing where they have no weights of their own.
   virtual std::optional<double> distance() = 0;
@@ -149,6 +149,8 @@ class Engine {
   virtual int64_t batches_done() const = 0;
   /// Of the first device.
   virtual const std::byte* evaluated_weights() const = 0;
+  /// Takes what is measured further.
+  NoiseScale& measured_noise() { return noise_scale_; }
 
   /// The step of that number has the batch, if there is one: acquires it, fills in what the step
   /// reads of it, and returns where the flight is to be noted.
@@ -189,6 +191,7 @@ class Engine {
   std::vector<std::unique_ptr<Learner>> learners_;
   std::vector<std::atomic<int64_t>> landed_;  // by learner
   Replica snapshot_;
+  NoiseScale noise_scale_;
   std::vector<Buffer> gathered_;  // states of learners whose memory is another device's
   Segment segment_;
   Workers workers_;  // last: its threads use all of the above

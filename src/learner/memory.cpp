@@ -49,7 +49,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
       (shared ? 0 : (traits.overlaps ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
   const int state_buffers = traits.state_buffers + (shared ? slots : 0);
   m.replica = vectors * flat + states;
-  const int kept = sync && NoiseProbe::keeps(*sync, options.optimizer, options.learners) ? 1 : 0;
+  const bool probes = sync && NoiseProbe::can_measure(*sync, options.optimizer, options.learners);
+  const int kept = probes && options.learners == 1 ? 1 : 0;  // by the probe
   if (sync) {
     const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || apart;
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + (mean ? 1 : 0));

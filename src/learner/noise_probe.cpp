@@ -14,21 +14,17 @@ NoiseProbe::NoiseProbe(Device& device, int learners, double decay, int64_t chunk
   host_sums_ = device.allocate_pinned(size);
 }
 
-bool NoiseProbe::can_measure(const SyncAlgorithm& sync, const Optimizer& optimizer) {
+bool NoiseProbe::can_measure(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners) {
   const SyncAlgorithm::Traits traits = sync.traits();
-  return !traits.overlaps && (traits.averages_gradients || optimizer.gradient_decay > 0);
-}
-
-bool NoiseProbe::keeps(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners) {
-  return learners == 1 && !sync.traits().averages_gradients && can_measure(sync, optimizer);
+  if (traits.overlaps) return false;
+  return traits.averages_gradients ? learners > 1 : optimizer.gradient_decay > 0;
 }
 
 std::unique_ptr<NoiseProbe> NoiseProbe::make(const SyncAlgorithm& sync, const Optimizer& optimizer,
                                              int learners, Device& device, int64_t chunks,
                                              size_t bytes) {
-  const bool gradients = sync.traits().averages_gradients;
-  if (!can_measure(sync, optimizer) || (gradients && learners == 1)) return nullptr;
-  const double decay = gradients ? 0 : optimizer.gradient_decay;
+  if (!can_measure(sync, optimizer, learners)) return nullptr;
+  const double decay = sync.traits().averages_gradients ? 0 : optimizer.gradient_decay;
   return std::unique_ptr<NoiseProbe>(new NoiseProbe(device, learners, decay, chunks, bytes));
 }
 

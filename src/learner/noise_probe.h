@@ -15,15 +15,14 @@ namespace crossbow {
 /// measurement before, every 251 steps. Chunks are as of Central.
 class NoiseProbe {
  public:
-  /// Whether such learners leave what is looked at: where an exchange overlaps with steps, they do
-  /// not stand still.
-  static bool can_measure(const SyncAlgorithm& sync, const Optimizer& optimizer);
-  /// Of one learner that leaves nothing but its part of a shared gradient, nothing is known either.
+  /// Whether so many learners of a device leave what is looked at. Where an exchange overlaps with
+  /// steps, they do not stand still; one that leaves but its part of a shared gradient has nothing
+  /// to be compared with.
+  static bool can_measure(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners);
+  /// Null where it cannot.
   static std::unique_ptr<NoiseProbe> make(const SyncAlgorithm& sync, const Optimizer& optimizer,
                                           int learners, Device& device, int64_t chunks,
                                           size_t bytes);
-  /// Whether it keeps a vector for a learner alone.
-  static bool keeps(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners);
 
   /// Whether to measure in the exchange of that index, of which there is one every `period` steps.
   /// Prime numbers of steps, so that it is not always an epoch's last one, whose batch is short.

@@ -24,7 +24,8 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
     if (sync_) {
       centrals_.push_back(std::make_unique<Central>(
           sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
-          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners));
+          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners,
+          measured_noise()));
     }
     const LearnerPlan plan = plan_of(d);
     for (int n = 0; n < options.learners; ++n) add_learner(model, plan, d, may_run);
@@ -65,14 +66,6 @@ void SynchronousEngine::resume(int64_t exchanges, int64_t since_exchange) {
       devices()[d]->copy_now(own[i].data(), slots[i].data(), own[i].size());
     }
   }
-}
-
-NoiseScale SynchronousEngine::noise_scale() const {
-  return sync_ ? central_of(0)->noise_scale : NoiseScale{};
-}
-
-void SynchronousEngine::set_noise_scale(const NoiseScale& before) {
-  if (sync_) central_of(0)->noise_scale = before;
 }
 
 std::optional<double> SynchronousEngine::distance() {

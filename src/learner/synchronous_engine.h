@@ -25,8 +25,6 @@ class SynchronousEngine final : public Engine {
   void resume(int64_t exchanges, int64_t since_exchange) override;
   int64_t exchanges() const override { return lockstep_.exchanges(); }
   int64_t since_exchange() const override { return lockstep_.since_exchange(); }
-  NoiseScale noise_scale() const override;
-  void set_noise_scale(const NoiseScale& before) override;
   std::optional<double> distance() override;
   bool synchronises() const override { return sync_ != nullptr; }
   std::pair<double, double> sync_seconds() const override;

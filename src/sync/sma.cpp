@@ -1,16 +1,15 @@
 // Synchronous model averaging: over learners, after every step, and over time. Every τ steps
-//   w̄ = mean_j w_j;  w_j ← w_j + α(w̄ − w_j);  z ← z + (η + 1)/(n + 1 + η)·(w̄ − z)
-// where z takes part every fourth time only, n counting those, so that its upkeep costs little. A
-// learner alone has z for the same reason: some 48 times an epoch, and not after every step.
-// Learners that start each step from the mean, α = 1, learn like one with a batch k times as large.
-// z averages over the last 1/(η + 1) of the steps so far, by polynomial decay (Shamir & Zhang, ICML
-// 2013): the gradient's noise, which at a constant rate keeps weights at a distance from the
-// minimum, does not reach it. docs/learning.md compares it with sma as published.
+//   w̄ = mean_j w_j;  w_j ← w_j + α(w̄ − w_j)
+// and z is the mean of w̄ over time (mean_over_time.h), in which every fourth takes part, so that
+// its upkeep costs little. A learner alone has z for the same reason: some 48 times an epoch, and
+// not after every step. Learners that start each step from the mean, α = 1, learn like one with a
+// batch k times as large. The gradient's noise, which at a constant rate keeps weights at a
+// distance from the minimum, does not reach z. docs/learning.md compares it with sma as published.
 #include <algorithm>
 #include <array>
 
 #include "core/error.h"
-#include "sync/sync.h"
+#include "sync/mean_over_time.h"
 
 namespace crossbow {
 namespace {
@@ -21,7 +20,7 @@ class ModelAveraging : public SyncAlgorithm {
       : alone_(o.learners == 1),
         period_(o.period),
         alpha_(o.alpha.value_or(1)),
-        eta_(o.averaging_eta.value_or(8)) {}
+        eta_(o.averaging_eta.value_or(kAveragingEta)) {}
 
   Traits traits() const override { return {.restarts = true, .lags = true}; }
   int64_t period(bool, int64_t epoch_steps) const override {
@@ -29,7 +28,8 @@ class ModelAveraging : public SyncAlgorithm {
     return period_.value_or(alone_ ? std::clamp<int64_t>(epoch_steps / kTimes, 1, kLongest) : 1);
   }
   void apply(const Exchange& x) const override {
-    average_over_time(x);
+    const int64_t every = alone_ ? 1 : 4;
+    if (x.index % every == 0) average_over_time(x, x.index / every + 1, eta_);
     if (alone_) return;
     for (void* w : x.weights) {
       const std::array<double, 2> factors{alpha_, 1 - alpha_};
@@ -40,15 +40,6 @@ class ModelAveraging : public SyncAlgorithm {
   }
 
  private:
-  void average_over_time(const Exchange& x) const {
-    const int64_t every = alone_ ? 1 : 4;
-    if (x.index % every != 0) return;
-    const double share = (eta_ + 1) / (static_cast<double>(x.index / every + 1) + eta_);
-    const std::array<double, 2> factors{share, 1 - share};
-    const std::array<const void*, 2> terms{x.mean, x.z};
-    x.math.combine(factors, terms, x.next_z, x.n);
-  }
-
   const bool alone_;
   const std::optional<int64_t> period_;
   const double alpha_, eta_;

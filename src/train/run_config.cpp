@@ -20,8 +20,8 @@ Loss loss_of(const TrainOptions& o) {
 void expect_what_adascale_needs(const RunConfig& c) {
   if (c.lr_scaling != "adascale" || c.options.resume) return;
   const TeamConfig& team = c.teams.back();
-  const bool compares = !team.averages_gradients() || team.arrangement.learners > 1;
-  if (compares && team.sync && NoiseProbe::can_measure(*team.sync, c.optimizer)) return;
+  const int learners = team.arrangement.learners;
+  if (team.sync && NoiseProbe::can_measure(*team.sync, c.optimizer, learners)) return;
   fail_usage(
       "`lr-scaling` adascale: with `sync` {} and `momentum` {} the noise of the gradients is not "
       "measured; choose linear, or `sync` sma with momentum",

@@ -283,7 +283,7 @@ bool Trainer::train_segment() {
 
   position_.exchanges = engine().exchanges();
   position_.since_exchange = engine().since_exchange();
-  if (engine().noise_scale().measurements > 0) position_.noise = engine().noise_scale();
+  position_.noise = engine().noise_scale();
   const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
   return !stopped;
