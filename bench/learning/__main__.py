@@ -11,7 +11,7 @@ import signal
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of
-from bench.learning import accuracy, defaults, efficiency, report, tasks
+from bench.learning import accuracy, defaults, efficiency, large, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
 
@@ -19,6 +19,7 @@ EXAMPLES = """
 Examples:
   nice -n 19 python3 -m bench.learning defaults --mnist DIR               may share the machine
   nice -n 19 python3 -m bench.learning efficiency --mnist DIR             may share the machine
+  nice -n 19 python3 -m bench.learning large --cifar DIR --model lenet    may share the machine
   python3 -m bench.learning accuracy --mnist DIR --stages speed           on an idle machine
   nice -n 19 python3 -m bench.learning accuracy --mnist DIR --stages tune may share it
   python3 -m bench.learning accuracy --mnist DIR                          the rest, on an idle one
@@ -62,6 +63,19 @@ def add_efficiency(commands):
     add("--algorithms", type=listed(str), default=names, metavar="NAME,NAME", help=about)
 
 
+def add_large(commands):
+    details = "It does not matter how busy the machine is."
+    about = "Accuracy of k learners beside one learner whose batch is as large as all theirs"
+    add = add_training(commands, "large", about, details)
+    ks, names = large.LEARNERS, [*large.ALGORITHMS, *large.LARGE]
+    about = "of CIFAR-10: resnet-20 (default) or lenet, which has no batch norm"
+    add("--model", choices=("resnet-20", "lenet"), help=about)
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
+    add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 16,32,64,128")
+    about = f"as --sync of crossbow train, or one learner (default {','.join(names)})"
+    add("--algorithms", type=listed(str), default=names, metavar="NAME,NAME", help=about)
+
+
 def add_accuracy(commands):
     details = (
         "The stage tune counts epochs, so that it may share the machine; speed and final need it "
@@ -84,6 +98,7 @@ def parse_arguments():
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_defaults(commands)
     add_efficiency(commands)
+    add_large(commands)
     add_accuracy(commands)
     add = add_command(commands, "report", "Markdown tables of all results, and plots")
     about = "write there, with plots as FILE-*.svg (default: standard output, no plots)"
@@ -98,11 +113,13 @@ def check(args, error):
     if bool(args.mnist) == bool(args.cifar):
         error("give one of --mnist DIR and --cifar DIR")
     args.task = "mnist" if args.mnist else "cifar"
+    if args.command == "large" and args.cifar and args.model == "lenet":
+        args.task = "cifar-lenet"
     args.data = args.mnist or args.cifar
     if args.target is None:
         args.target = tasks.TASKS[args.task].target
     if not os.path.isdir(args.data):
-        error(f"--{args.task}: no folder {args.data}")
+        error(f"no folder {args.data}")
     if not os.access(CROSSBOW, os.X_OK):
         error(f"no program {CROSSBOW}: build the release preset")
     args.cpus = sorted(os.sched_getaffinity(0))
@@ -132,7 +149,12 @@ def main():
         return report.write(Results(args.results), args.out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     runner = Runner(args, Results(args.results))
-    stages = {"defaults": defaults, "efficiency": efficiency, "accuracy": accuracy}
+    stages = {
+        "defaults": defaults,
+        "efficiency": efficiency,
+        "large": large,
+        "accuracy": accuracy,
+    }
     stages[args.command].run(runner, args)
     if runner.failures:
         sys.exit(f"{runner.failures} jobs failed, as said above; given again, it tries only them")

@@ -4,8 +4,9 @@ import math
 import statistics
 
 from bench import table
-from bench.learning import accuracy, efficiency, plots, tasks
-from bench.learning.results import best_accuracy, epochs_to_target, seconds_to_target, select
+from bench.learning import accuracy, efficiency, large, plots, tasks
+from bench.learning.results import best_accuracy, epochs_to_target, final_accuracy, group
+from bench.learning.results import seconds_to_target, select
 
 FOOTNOTE = (
     "Epochs are whole ones. `>n (a %)`: not within n epochs, in which a was the best accuracy. "
@@ -173,11 +174,52 @@ def defaults_parts(records, task, target):
     ]
 
 
+def large_parts(records, task):
+    """Each way at the best of its rates, by k."""
+    by_way = group(records, lambda job: (large.way_of(job), large.learners_of(job)))
+    learners = sorted({k for _, k in by_way})
+
+    def at_best(way, k):
+        runs = by_way.get((way, k), [])
+        return select(runs, rate=large.best_rate(runs))
+
+    def accuracy_cell(way, k):
+        runs = at_best(way, k)
+        if not runs:
+            return "–"
+        found = [100 * final_accuracy(record) for record in runs]
+        rate = runs[0]["job"]["rate"]
+        return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f}) at {rate:g}"
+
+    def epochs_to(record):
+        reached = (e["epoch"] for e in record["history"] if e["test_accuracy"] >= task.target)
+        return next(reached, math.inf)
+
+    def target_cell(way, k):
+        runs = sorted(at_best(way, k), key=lambda r: r["job"]["seed"])
+        return ", ".join(f"{epochs_to(record):g}" for record in runs) or "–"
+
+    def page(cell):
+        ways = [way for way in (*large.ALGORITHMS, *large.LARGE) if any(w == way for w, _ in by_way)]
+        rows = [[way, *(cell(way, k) for k in learners)] for way in ways]
+        return table(["", *(f"k = {k}" for k in learners)], rows)
+
+    return [
+        f"## {task.name}: k learners of batch 16, and one of batch 16·k, {task.large_epochs} epochs\n",
+        "Test accuracy after the last, %: median (range) of the seeds at the best rate:\n",
+        page(accuracy_cell),
+        f"Epochs to {task.target:.1%}, by seed:\n",
+        page(target_cell),
+    ]
+
+
 def markdown(results):
     """(the page, plots by name)"""
     parts, pictures = ["# How quickly Crossbow learns\n"], {}
     for task in tasks.TASKS.values():
         of_task = select(results.lines.values(), task=task.name)
+        if compared := select(of_task, stage="large"):
+            parts += large_parts(compared, task)
         for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
             title = f"{task.model} on {task.name}"
             of_target = select(of_task, target=(target, None))  # speed has none

@@ -68,6 +68,10 @@ def best_accuracy(record):
     return max((epoch["test_accuracy"] for epoch in record["history"]), default=0.0)
 
 
+def final_accuracy(record):
+    return 0.0 if record["outcome"] == "diverged" else record["history"][-1]["test_accuracy"]
+
+
 def by_merit(record):
     """Sorts fewest epochs first, then the highest accuracy."""
     return epochs_to_target(record), -best_accuracy(record)

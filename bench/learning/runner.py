@@ -20,6 +20,7 @@ from bench.learning import tasks
 POLL_SECONDS = 0.2
 LEARNERS = {"pytorch": "bench.learning.torch_learner", "jax": "bench.learning.jax_learner"}
 FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
+OPTIONAL_FIELDS = ("noise_scale", "distance")
 
 
 def end_with_parent():
@@ -145,5 +146,6 @@ def read_history(path):
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         if line.startswith('{"epoch"') and line.endswith("\n"):
             record = json.loads(line)
-            history.append({name: record[name] for name in FIELDS})
+            optional = {name: record[name] for name in OPTIONAL_FIELDS if name in record}
+            history.append({name: record[name] for name in FIELDS} | optional)
     return history

@@ -21,14 +21,26 @@ class Task:
     seeds: int
     options: tuple = ()  # of `crossbow train`, for the augmentation
     efficiency_options: tuple = ()  # further ones, where epochs of k learners are counted
+    large_epochs: int = 12  # where k learners are compared with one large batch
+    large_options: tuple = ()
 
 
 TASKS = {
-    "mnist": Task("mnist", "lenet", "mnist", 0.99, (0.003, 0.01, 0.03, 0.1, 0.3), 10, 5),
+    "mnist": Task(
+        *("mnist", "lenet", "mnist", 0.99, (0.003, 0.01, 0.03, 0.1, 0.3), 10, 5),
+        large_epochs=5,
+        large_options=("--warmup", "1"),
+    ),
     "cifar": Task(
         *("cifar", "resnet-20", "imagefolder", 0.78, (0.01, 0.02, 0.05, 0.1, 0.2), 12, 3),
         options=("--pad", "4", "--mirror"),
         efficiency_options=("--warmup", "2", "--bn-images", "2048"),
+        large_options=("--warmup", "2", "--bn-images", "2048"),
+    ),
+    "cifar-lenet": Task(
+        *("cifar-lenet", "lenet", "imagefolder", 0.78, (0.003, 0.01, 0.03, 0.1, 0.3), 12, 3),
+        options=("--pad", "4", "--mirror"),
+        large_options=("--warmup", "2"),
     ),
 }
 
@@ -38,7 +50,7 @@ class Job:
     """One training run. All fields but `stop_after` are its key in the results."""
 
     task: str
-    stage: str  # tune, speed, final, efficiency, settings or defaults
+    stage: str  # tune, speed, final, efficiency, settings, defaults or large
     side: str  # crossbow, pytorch or jax
     variant: str  # the way to run the side
     batch: int  # of each learner

@@ -1,0 +1,54 @@
+"""Where averaging beats one large batch: k learners of batch 16, by algorithm, beside one learner of
+batch 16·k, each at its best of three rates; accuracy after a fixed number of epochs."""
+
+import dataclasses
+
+from bench.learning import tasks
+from bench.learning.results import final_accuracy, select
+
+LEARNERS = [16, 32, 64, 128]
+ALGORITHMS = ["sma", "sma-paper", "local-sgd", "slowmo", "ssgd"]
+# One learner of the large batch, plain and with its mean over time; as --sync of crossbow train.
+LARGE = {"large": "none", "large-mean": "sma"}
+RATE = 0.01  # of one learner; of k: times k to each of these powers
+POWERS = (0.5, 0.75, 1)
+
+
+def way_of(job):
+    """An algorithm, or one of LARGE."""
+    return job["variant"] or job["sync"]
+
+
+def learners_of(job):
+    """The k that the job stands for."""
+    return job["batch"] * job["learners"] // tasks.SMALLEST_BATCH
+
+
+def job_of(task, way, k, power, seed=1):
+    large = way in LARGE
+    batch = tasks.SMALLEST_BATCH * (k if large else 1)
+    return tasks.Job(
+        *(task.name, "large", "crossbow", way if large else "", batch),
+        *(float(f"{RATE * k**power:.3g}"), task.large_epochs, None, seed),
+        *(1 if large else k, LARGE.get(way, way), task.large_options),
+    )
+
+
+def best_rate(records):
+    """Of the first seed; None if there are no records."""
+    first = select(records, seed=1)
+    return max(first, key=final_accuracy)["job"]["rate"] if first else None
+
+
+def run(runner, args):
+    """All with the first seed, then the other seeds at the best rates."""
+    task = tasks.TASKS[args.task]
+    cells = [(way, k) for k in args.learners for way in args.algorithms]
+    chosen = []
+    for way, k in cells:
+        records = [runner.do(job_of(task, way, k, power)) for power in POWERS]
+        if rate := best_rate(list(filter(None, records))):
+            chosen.append(dataclasses.replace(job_of(task, way, k, 1), rate=rate))
+    for seed in range(2, args.seeds + 1):
+        for job in chosen:
+            runner.do(dataclasses.replace(job, seed=seed))
