@@ -19,6 +19,8 @@ inline constexpr size_t kMostSlots = 2, kMostCoefficients = 4;
 /// Known by its address. Leaves zero where weights, gradient and slots are zero: in the padding.
 struct UpdateRule {
   std::string_view name;
+  /// Each call is of one whole parameter, whose norms the rule needs; else of any spans.
+  bool by_parameter = false;
 };
 
 /// The numbers of one step: plain data, which lies in the step block.

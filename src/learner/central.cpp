@@ -24,6 +24,13 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+std::vector<ParameterLayout::Piece> chunks(const SyncAlgorithm& sync, const ParameterLayout& layout,
+                                           const Optimizer& optimizer, const Device& device) {
+  static constexpr UpdateRule kAnySpans{};
+  const UpdateRule& rule = sync.traits().averages_gradients ? *optimizer.rule : kAnySpans;
+  return layout.pieces(rule, device.exchange_piece());
+}
+
 }  // namespace
 
 Central::Scratch::Scratch(const Central& central, int learners)
@@ -31,8 +38,11 @@ Central::Scratch::Scratch(const Central& central, int learners)
       gradients_(static_cast<size_t>(learners)),
       weights_(static_cast<size_t>(learners)),
       state_(central.state_.size()) {
-  if (!central.mean_.data())
-    mean_ = Buffer(static_cast<size_t>(central.chunk_ * central.element_bytes_));
+  if (!central.mean_.data()) {
+    int64_t largest = 0;
+    for (const auto& chunk : central.chunks_) largest = std::max(largest, chunk.elements);
+    mean_ = Buffer(static_cast<size_t>(largest * central.element_bytes_));
+  }
   input_.terms.resize(static_cast<size_t>(learners));
   input_.made.resize(static_cast<size_t>(learners));
   input_.factors.resize(static_cast<size_t>(learners));
@@ -52,26 +62,25 @@ std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
 
 Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
                  const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm,
-                 Place place, int learners, NoiseScale& noise_scale)
+                 Rank rank, int learners, NoiseScale& noise_scale)
     : sync_(std::move(sync)),
       lockstep_(lockstep),
       optimizer_(optimizer),
       clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
-      chunk_(std::min(place.device.exchange_piece(), elements_)),
-      chunks_((elements_ + chunk_ - 1) / chunk_),
-      place_(place),
-      queue_(place.device.make_queue()),
+      chunks_(chunks(*sync_, layout, optimizer, rank.device)),
+      rank_(rank),
+      queue_(rank.device.make_queue()),
       math_(queue_->math(layout.dtype)),
-      phases_(phases(place.comm != nullptr, clip_norm_ > 0)),
-      made_(place.device.make_event()),
+      phases_(phases(rank.comm != nullptr, clip_norm_ > 0)),
+      made_(rank.device.make_event()),
       noise_scale_(noise_scale),
-      probe_(place.index == 0
-                 ? NoiseProbe::make(*sync_, optimizer_, learners, place.device, chunks_,
+      probe_(rank.index == 0
+                 ? NoiseProbe::make(*sync_, optimizer_, learners, rank.device, chunk_count(),
                                     static_cast<size_t>(elements_ * element_bytes_))
                  : nullptr) {
-  Device& device = place.device;
+  Device& device = rank.device;
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   z_[0] = device.allocate_zeroed(bytes);
   if (lockstep_.overlaps()) z_[1] = device.allocate_zeroed(bytes);
@@ -81,7 +90,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
   const size_t slots = sync_->traits().averages_gradients ? optimizer_.slots.size() : 0;
   for (size_t i = 0; i < slots; ++i) slots_.push_back(device.allocate_zeroed(bytes));
   if (phases_.size() > 1 || !device.is_host()) mean_ = device.allocate_zeroed(bytes);
-  if (clip_norm_ > 0) limits_ = device.allocate(static_cast<size_t>(chunks_ + 1) * sizeof(double));
+  if (clip_norm_ > 0) limits_ = device.allocate((chunks_.size() + 1) * sizeof(double));
 }
 
 std::vector<std::byte*> Central::state() const {
@@ -107,11 +116,11 @@ bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   const Phase& phase = phase_of(block);
   const int64_t exchange = exchange_of(block);
   if (phase.waits_for_sum) {
-    const Comm::State state = place_.comm->state(sum_.load(std::memory_order_relaxed));
-    if (state == Comm::State::failed) fail("{}", place_.comm->failure());
+    const Comm::State state = rank_.comm->state(sum_.load(std::memory_order_relaxed));
+    if (state == Comm::State::failed) fail("{}", rank_.comm->failure());
     return state == Comm::State::done;
   }
-  return !phase.mean || scheduler.completed(place_.index) >= lockstep_.needed_to_exchange(exchange);
+  return !phase.mean || scheduler.completed(rank_.index) >= lockstep_.needed_to_exchange(exchange);
 }
 
 bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Queue& queue) {
@@ -119,25 +128,25 @@ bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Qu
   bool alive = true;
   while (alive && closed_.load(std::memory_order_acquire) < goal) {
     int64_t next = claimed_.load(std::memory_order_acquire);
-    const int64_t block = next / chunks_;
+    const int64_t block = next / chunk_count();
     if (block < goal && ready(block, scheduler)) {
       if (!claimed_.compare_exchange_weak(next, next + 1)) continue;
       const Stopwatch watch(working_);
-      compute(block, next % chunks_, scratch);
+      compute(block, next % chunk_count(), scratch);
       const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
-      if (computed % chunks_ > 0) continue;
+      if (computed % chunk_count() > 0) continue;
       close(block);
       scheduler.notify();
-    } else if (place_.comm && place_.comm->can_advance()) {
+    } else if (rank_.comm && rank_.comm->can_advance()) {
       const Stopwatch watch(working_);
-      place_.comm->advance();
+      rank_.comm->advance();
     } else {
       const Stopwatch watch(waiting_);
       alive = scheduler.wait([&] {
-        const int64_t unclaimed = claimed_.load(std::memory_order_acquire) / chunks_;
+        const int64_t unclaimed = claimed_.load(std::memory_order_acquire) / chunk_count();
         return closed_.load(std::memory_order_acquire) >= goal ||
                (unclaimed < goal && ready(unclaimed, scheduler)) ||
-               (place_.comm && place_.comm->can_advance());
+               (rank_.comm && rank_.comm->can_advance());
       });
     }
   }
@@ -149,12 +158,12 @@ void Central::close(int64_t block) {
   const Phase& phase = phase_of(block);
   if (phase.norm) {
     double* const sums = limits_.as<double>();
-    math_.find_clip_scale(clip_norm_, sums, chunks_, sums + chunks_);
+    math_.find_clip_scale(clip_norm_, sums, chunk_count(), sums + chunk_count());
   }
   if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale_);
   if (phase.apply) queue_->mark(*made_);
   if (phase.starts_sum) {
-    sum_.store(place_.comm->start_sum(*queue_, mean_.data(), elements_, {}),
+    sum_.store(rank_.comm->start_sum(*queue_, mean_.data(), elements_, {}),
                std::memory_order_relaxed);
   }
   closed_.store(block + 1, std::memory_order_release);
@@ -163,8 +172,8 @@ void Central::close(int64_t block) {
 void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
   const Phase& phase = phase_of(block);
   const int64_t exchange = exchange_of(block), index = lockstep_.exchanges() + exchange;
-  const int64_t first = chunk * chunk_ * element_bytes_;
-  const int64_t n = std::min(chunk_, elements_ - chunk * chunk_);
+  const auto& [begin, n] = chunks_[static_cast<size_t>(chunk)];
+  const int64_t first = begin * element_bytes_;
   const auto at = [&](auto* span) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(span)>>,
                                     const std::byte, std::byte>;
@@ -196,7 +205,7 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
                 .n = n,
                 .index = index,
                 .lr = s.input_.lr,
-                .gradient_scale = clip_norm_ > 0 ? sums + chunks_ : nullptr,
+                .gradient_scale = clip_norm_ > 0 ? sums + chunk_count() : nullptr,
                 .mean = mean,
                 .z = at(z(side(exchange))),
                 .previous_z = at(z(side(exchange + 1))),

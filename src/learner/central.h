@@ -28,16 +28,16 @@ struct ExchangeInput {
 /// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
 /// other, and the next one the other way round. So do the learners with their weights.
 ///
-/// An exchange is cut into chunks (Device::exchange_piece), which those who wait for it give to the
-/// central queue, where each takes the next chunk until none is left; on the CPU that is to compute
-/// them. The order of the sums does not depend on who computes them.
+/// An exchange is cut into chunks (of Device::exchange_piece, or parameters), which those who wait
+/// for it give to the central queue, where each takes the next chunk until none is left; on the CPU
+/// that is to compute them. The order of the sums does not depend on who computes them.
 ///
 /// Several devices have a copy each and take part in every exchange: each sums up what its own
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
 class Central {
  public:
   /// Which device this is, and how it reaches the others; null if it is alone.
-  struct Place {
+  struct Rank {
     Device& device;
     int index = 0;
     Comm* comm = nullptr;
@@ -64,7 +64,7 @@ class Central {
   /// For algorithms that average gradients: the optimizer that takes their mean, and the limit of
   /// its norm, 0 for none. The first device adds what its learners' gradients say to `noise_scale`.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
-          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Place place,
+          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Rank rank,
           int learners, NoiseScale& noise_scale);
 
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
@@ -109,6 +109,7 @@ class Central {
   /// As few as there can be: a phase ends where all chunks are needed for what follows.
   static std::vector<Phase> phases(bool sums, bool limits);
 
+  int64_t chunk_count() const { return static_cast<int64_t>(chunks_.size()); }
   int64_t phase_count() const { return static_cast<int64_t>(phases_.size()); }
   const Phase& phase_of(int64_t block) const {
     return phases_[static_cast<size_t>(block % phase_count())];
@@ -123,8 +124,9 @@ class Central {
   const Lockstep& lockstep_;
   const Optimizer optimizer_;
   const double clip_norm_;
-  const int64_t elements_, element_bytes_, chunk_, chunks_;  // of elements; their number
-  const Place place_;
+  const int64_t elements_, element_bytes_;
+  const std::vector<ParameterLayout::Piece> chunks_;
+  const Rank rank_;
   const std::unique_ptr<Queue> queue_;
   const VectorMath& math_;
   const std::vector<Phase> phases_;

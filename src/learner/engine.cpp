@@ -37,7 +37,7 @@ void Engine::on_each_device(const std::function<void(int)>& make) {
   }
 }
 
-void Engine::add_learner(CompiledModel& model, const LearnerPlan& plan, int index,
+void Engine::add_learner(CompiledModel& model, const LearnerSetup& setup, int index,
                          const std::function<bool(int, int)>& may_run) {
   const int j = learners();
   assert(device_of(j) == index);
@@ -46,7 +46,7 @@ void Engine::add_learner(CompiledModel& model, const LearnerPlan& plan, int inde
     workspaces.push_back(may_run(w, j) ? &workspaces_[static_cast<size_t>(w)] : nullptr);
   }
   Device& device = this->device(index);
-  learners_.push_back(std::make_unique<Learner>(model, plan, device, workspaces));
+  learners_.push_back(std::make_unique<Learner>(model, setup, device, workspaces));
   for (Flight& flight : flights_.emplace_back()) {
     flight.done = device.make_event();
     flight.losses =

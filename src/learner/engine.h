@@ -132,7 +132,7 @@ class Engine {
   /// By the first worker of each device, so that what it allocates is near.
   void on_each_device(const std::function<void(int device)>& make);
   /// For a device's next learner, by on_each_device; `may_run` says on which workers.
-  void add_learner(CompiledModel& model, const LearnerPlan& plan, int device,
+  void add_learner(CompiledModel& model, const LearnerSetup& setup, int device,
                    const std::function<bool(int worker, int learner)>& may_run);
 
   virtual void begin(const Segment& segment) = 0;

@@ -9,11 +9,11 @@ namespace crossbow {
 namespace {
 
 /// Programs that update leave no whole gradient for anything else to be done with it.
-void expect_no_use_of_whole_gradient(const LearnerPlan& plan) {
-  const char* use = plan.clip_norm > 0      ? "a clip norm"
-                    : plan.batch.splits > 1 ? "a batch in parts"
-                    : plan.shared_weights   ? "shared weights"
-                                            : nullptr;
+void expect_no_use_of_whole_gradient(const LearnerSetup& setup) {
+  const char* use = setup.clip_norm > 0      ? "a clip norm"
+                    : setup.batch.splits > 1 ? "a batch in parts"
+                    : setup.shared_weights   ? "shared weights"
+                                             : nullptr;
   if (use) {
     fail(
         "{} needs the whole gradient before the update: compile the model without "
@@ -32,37 +32,38 @@ std::vector<int64_t> BatchShape::program_rows() const {
   return all;
 }
 
-Learner::Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
+Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device,
                  std::span<const Workspace* const> workspaces)
-    : plan_(plan),
+    : setup_(setup),
       dtype_(model.parameters()->dtype),
       elements_(model.parameters()->parameter_elements),
       programs_update_(model.options().update.has_value()),
-      program_rows_(plan.batch.program_rows()),
+      program_rows_(setup.batch.program_rows()),
       workspaces_(workspaces.begin(), workspaces.end()),
+      pieces_(model.parameters()->pieces(*setup.optimizer.rule, elements_)),
       done_(device.make_event()) {
-  assert(plan.optimizer.slots.size() <= kMostSlots);
-  if (programs_update_) expect_no_use_of_whole_gradient(plan);
-  assert(!programs_update_ || (model.options().update->rule == plan.optimizer.rule &&
-                               model.options().update->slots == plan.optimizer.slots));
+  assert(setup.optimizer.slots.size() <= kMostSlots);
+  if (programs_update_) expect_no_use_of_whole_gradient(setup);
+  assert(!programs_update_ || (model.options().update->rule == setup.optimizer.rule &&
+                               model.options().update->slots == setup.optimizer.slots));
   const ParameterLayout& layout = *model.parameters();
   const size_t bytes = static_cast<size_t>(elements_) * size_of(layout.dtype);
-  const bool pulled = plan.central[0] != nullptr, shared = plan.shared_weights != nullptr;
+  const bool pulled = setup.central[0] != nullptr, shared = setup.shared_weights != nullptr;
   if (!shared) weights_[0] = device.allocate_zeroed(bytes);
   if (pulled) weights_[1] = device.allocate_zeroed(bytes);
-  for (size_t i = 0; !shared && i < plan.optimizer.slots.size(); ++i) {
+  for (size_t i = 0; !shared && i < setup.optimizer.slots.size(); ++i) {
     slots_.push_back(device.allocate_zeroed(bytes));
   }
   if (!programs_update_) gradients_ = device.allocate_zeroed(bytes);
-  if (plan.batch.splits > 1) part_gradients_ = device.allocate_zeroed(bytes);
-  if (!shared && plan.clip_norm > 0) clip_ = device.allocate(2 * sizeof(double));
+  if (setup.batch.splits > 1) part_gradients_ = device.allocate_zeroed(bytes);
+  if (!shared && setup.clip_norm > 0) clip_ = device.allocate(2 * sizeof(double));
   states_ =
       device.allocate_zeroed(static_cast<size_t>(layout.state_elements) * size_of(layout.dtype));
 
   std::vector<Route> routes;
   if (pulled) routes = {{0, 1}, {1, 0}};
-  if (!pulled || plan.stays) routes.push_back({0, 0});
-  if (pulled && plan.stays) routes.push_back({1, 1});
+  if (!pulled || setup.stays) routes.push_back({0, 0});
+  if (pulled && setup.stays) routes.push_back({1, 1});
   bound_.resize(workspaces.size() * 4 * program_rows_.size());
   for (size_t worker = 0; worker < workspaces.size(); ++worker) {
     if (!workspaces[worker]) continue;
@@ -70,13 +71,14 @@ Learner::Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
       ReplicaView view;
       view.parameters = weights(route.from);
       view.next_parameters = weights(route.to);
-      view.gradients = (plan.batch.splits > 1 ? part_gradients_ : gradients_).data();
+      view.gradients = (setup.batch.splits > 1 ? part_gradients_ : gradients_).data();
       view.slots = addresses_of(slots_);
       view.states = states_.data();
-      view.central = plan.central[static_cast<size_t>(route.from)];
+      view.central = setup.central[static_cast<size_t>(route.from)];
       for (size_t program = 0; program < program_rows_.size(); ++program) {
-        bound_[index(static_cast<int>(worker), route, program)] = std::make_unique<const Bound>(
-            model.training(program_rows_[program]), view, *workspaces[worker]);
+        bound_[index(static_cast<int>(worker), route, program)] =
+            std::make_unique<const BoundProgram>(model.training(program_rows_[program]), view,
+                                                 *workspaces[worker]);
       }
     }
   }
@@ -92,9 +94,9 @@ Queue& Learner::begin(int worker) {
 void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
                            std::span<float> losses) {
   Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
-  for (int64_t first = 0, part = 0; first < rows; first += plan_.batch.part_rows(), ++part) {
-    const int64_t n = std::min(plan_.batch.part_rows(), rows - first);
-    const Bound& bound = bound_for(worker, route, n);
+  for (int64_t first = 0, part = 0; first < rows; first += setup_.batch.part_rows(), ++part) {
+    const int64_t n = std::min(setup_.batch.part_rows(), rows - first);
+    const BoundProgram& bound = bound_for(worker, route, n);
     bound.execution.run(step);
     const double share = static_cast<double>(n) / static_cast<double>(rows);
     const std::array<double, 2> factors{share, 1};
@@ -103,7 +105,7 @@ void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
     queue.math(dtype_).combine({factors.data(), count}, {terms.data(), count}, gradients_.data(),
                                elements_);
     queue.copy(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
-    step.inputs = {static_cast<const float*>(step.inputs[0]) + n * plan_.batch.image_elements,
+    step.inputs = {static_cast<const float*>(step.inputs[0]) + n * setup_.batch.image_elements,
                    static_cast<const int32_t*>(step.inputs[1]) + n};
     step.first_sample += static_cast<uint64_t>(n);
   }
@@ -111,8 +113,8 @@ void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
 
 double Learner::mean_loss(std::span<const float> losses, int64_t rows) const {
   double mean = 0;
-  for (int64_t first = 0, part = 0; first < rows; first += plan_.batch.part_rows(), ++part) {
-    const int64_t n = std::min(plan_.batch.part_rows(), rows - first);
+  for (int64_t first = 0, part = 0; first < rows; first += setup_.batch.part_rows(), ++part) {
+    const int64_t n = std::min(setup_.batch.part_rows(), rows - first);
     mean += static_cast<double>(n) / static_cast<double>(rows) *
             static_cast<double>(losses[static_cast<size_t>(part)]);
   }
@@ -121,15 +123,21 @@ double Learner::mean_loss(std::span<const float> losses, int64_t rows) const {
 
 void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const VectorMath& math = queue.math(dtype_);
-  UpdateSpans spans{weights(route.from), gradients(), addresses_of(slots_),
-                    plan_.central[static_cast<size_t>(route.from)], weights(route.to)};
+  const double* scale = nullptr;
   if (clip_.data()) {
     auto* const squared_norm = clip_.as<double>();
     math.squared_norm(gradients(), elements_, squared_norm);
-    math.find_clip_scale(plan_.clip_norm, squared_norm, 1, squared_norm + 1);
-    spans.gradient_scale = squared_norm + 1;
+    math.find_clip_scale(setup_.clip_norm, squared_norm, 1, squared_norm + 1);
+    scale = squared_norm + 1;
   }
-  math.update(*plan_.optimizer.rule, step, spans, elements_);
+  const std::byte* const central = setup_.central[static_cast<size_t>(route.from)];
+  for (const auto& [first, elements] : pieces_) {
+    const int64_t at = first * static_cast<int64_t>(size_of(dtype_));
+    math.update(*setup_.optimizer.rule, step,
+                {weights(route.from) + at, gradients() + at, addresses_of(slots_, at),
+                 central ? central + at : nullptr, weights(route.to) + at, scale},
+                elements);
+  }
 }
 
 void Learner::idle_step(int worker, double pull, Route route) {
@@ -137,14 +145,14 @@ void Learner::idle_step(int worker, double pull, Route route) {
   Queue& queue = begin(worker);
   const std::array<double, 2> factors{1 - pull, pull};
   const std::array<const void*, 2> terms{weights(route.from),
-                                         plan_.central[static_cast<size_t>(route.from)]};
+                                         setup_.central[static_cast<size_t>(route.from)]};
   queue.math(dtype_).combine(factors, terms, weights(route.to), elements_);
 }
 
 void Learner::timed_step(int worker, Step step, double lr, double pull, Route route,
                          std::span<double> seconds) {
-  step.update = plan_.optimizer.at(lr, pull);
-  const Bound& bound = bound_for(worker, route, plan_.batch.rows);
+  step.update = setup_.optimizer.at(lr, pull);
+  const BoundProgram& bound = bound_for(worker, route, setup_.batch.rows);
   bound.execution.run_timed(step, seconds.first(seconds.size() - 1));
   if (!updates_afterwards()) return;
   const auto start = std::chrono::steady_clock::now();

@@ -26,7 +26,7 @@ struct BatchShape {
 };
 
 /// How the learners of a device work; the same for all of them.
-struct LearnerPlan {
+struct LearnerSetup {
   BatchShape batch;
   Optimizer optimizer = make_sgd();
   double clip_norm = 0;  // of the whole gradient; 0: no limit
@@ -54,9 +54,9 @@ class Learner {
 
   /// `model` must have been asked for the training programs before the workspaces were made, which
   /// are by worker, of this device, and null for workers that never run this learner. Throws Error
-  /// if the programs update (CompileOptions::update) and the plan needs the whole gradient first:
+  /// if the programs update (CompileOptions::update) and the setup needs the whole gradient first:
   /// for a clip norm, a batch in parts or shared weights.
-  Learner(CompiledModel& model, const LearnerPlan& plan, Device& device,
+  Learner(CompiledModel& model, const LearnerSetup& setup, Device& device,
           std::span<const Workspace* const> workspaces);
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
@@ -67,13 +67,13 @@ class Learner {
   void step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
             std::span<float> losses, F before_update) {
     Queue& queue = begin(worker);
-    step.update = plan_.optimizer.at(lr, pull);
+    step.update = setup_.optimizer.at(lr, pull);
     bool updates;
-    if (plan_.batch.splits > 1) {
+    if (setup_.batch.splits > 1) {
       add_up_parts(worker, step, rows, route, losses);
       updates = before_update();
     } else {
-      const Bound& bound = bound_for(worker, route, rows);
+      const BoundProgram& bound = bound_for(worker, route, rows);
       updates = bound.execution.run(step, before_update);
       queue.copy(losses.data(), bound.loss, sizeof(float));
     }
@@ -93,7 +93,7 @@ class Learner {
                   std::span<double> seconds);
 
   std::byte* weights(int side) const {
-    return plan_.shared_weights ? plan_.shared_weights : weights_[side].data();
+    return setup_.shared_weights ? setup_.shared_weights : weights_[side].data();
   }
   /// The optimizer's; none where the weights are shared.
   std::span<const Buffer> slots() const { return slots_; }
@@ -101,9 +101,9 @@ class Learner {
   std::byte* states() const { return states_.data(); }
 
  private:
-  struct Bound {
-    Bound(std::shared_ptr<const Program> program, const ReplicaView& replica,
-          const Workspace& workspace)
+  struct BoundProgram {
+    BoundProgram(std::shared_ptr<const Program> program, const ReplicaView& replica,
+                 const Workspace& workspace)
         : execution(std::move(program), replica, workspace),
           loss(execution.scalar_address("loss")) {}
     Execution execution;
@@ -111,7 +111,7 @@ class Learner {
   };
 
   /// Where clipping, or a batch in parts, needs the whole gradient first.
-  bool updates_afterwards() const { return !programs_update_ && !plan_.shared_weights; }
+  bool updates_afterwards() const { return !programs_update_ && !setup_.shared_weights; }
   /// The worker's queue, in which a step of this learner may begin.
   Queue& begin(int worker);
   void update(Queue& queue, const UpdateStep& step, Route route);
@@ -121,7 +121,7 @@ class Learner {
     return static_cast<size_t>((worker * 2 + route.from) * 2 + route.to) * program_rows_.size() +
            program;
   }
-  const Bound& bound_for(int worker, Route route, int64_t rows) const {
+  const BoundProgram& bound_for(int worker, Route route, int64_t rows) const {
     size_t program = 0;  // of at most three
     while (program_rows_[program] != rows) {
       ++program;
@@ -132,7 +132,7 @@ class Learner {
     return *bound;
   }
 
-  const LearnerPlan plan_;
+  const LearnerSetup setup_;
   const DType dtype_;
   const int64_t elements_;
   const bool programs_update_;
@@ -141,9 +141,10 @@ class Learner {
   Buffer weights_[2], gradients_, part_gradients_, states_;
   std::vector<Buffer> slots_;
   Buffer clip_;  // with a clip norm: the gradient's squared norm, and the scale that follows
+  const std::vector<ParameterLayout::Piece> pieces_;  // of an update after the programs
   std::unique_ptr<Event> done_;
   int last_worker_ = -1;
-  std::vector<std::unique_ptr<const Bound>> bound_;  // by index()
+  std::vector<std::unique_ptr<const BoundProgram>> bound_;  // by index()
 };
 
 }  // namespace crossbow

@@ -10,7 +10,7 @@ namespace crossbow {
 
 double execution_mb(const Program& program) {
   constexpr double kBytesOfACall = 1900;  // measured: of oneDNN's argument lists above all
-  return mebibytes(static_cast<double>(program.ops().size()) * kBytesOfACall);
+  return mebibytes(static_cast<double>(program.kernel_infos().size()) * kBytesOfACall);
 }
 
 namespace {

@@ -24,26 +24,26 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
     if (sync_) {
       centrals_.push_back(std::make_unique<Central>(
           sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
-          Central::Place{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners,
+          Central::Rank{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners,
           measured_noise()));
     }
-    const LearnerPlan plan = plan_of(d);
-    for (int n = 0; n < options.learners; ++n) add_learner(model, plan, d, may_run);
+    const LearnerSetup setup = setup_of(d);
+    for (int n = 0; n < options.learners; ++n) add_learner(model, setup, d, may_run);
   });
   for (int w = 0; sync_ && w < workers().count(); ++w) {
     scratch_.emplace_back(*central_of(device_of_worker(w)), options.learners);
   }
 }
 
-LearnerPlan SynchronousEngine::plan_of(int device) const {
-  LearnerPlan plan{options().batch, options().optimizer, options().clip_norm};
+LearnerSetup SynchronousEngine::setup_of(int device) const {
+  LearnerSetup setup{options().batch, options().optimizer, options().clip_norm};
   const Central* const central = central_of(device);
-  if (averages_gradients()) plan.shared_weights = central->z(0);
+  if (averages_gradients()) setup.shared_weights = central->z(0);
   if (lockstep_.overlaps()) {
-    plan.central = {central->z(0), central->z(1)};
-    plan.stays = sync_->may_stay();
+    setup.central = {central->z(0), central->z(1)};
+    setup.stays = sync_->may_stay();
   }
-  return plan;
+  return setup;
 }
 
 void SynchronousEngine::start_from(const Replica& model) {

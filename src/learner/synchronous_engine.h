@@ -45,7 +45,7 @@ class SynchronousEngine final : public Engine {
   int64_t batches_done() const override;
   const std::byte* evaluated_weights() const override;
 
-  LearnerPlan plan_of(int device) const;
+  LearnerSetup setup_of(int device) const;
   bool step(int worker, const Scheduler::Task& task);
   void describe(int device, int64_t iteration, ExchangeInput& input) const;
   int64_t batch_of(int64_t iteration, int learner) const {

@@ -36,11 +36,11 @@ Bound measure_bound(const Program& program, const UpdateTraffic& traffic, Device
   size_t bytes = 0;
   const auto kernels = program.prepared_kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const Program::Op& op = program.ops()[i];
-    if (op.update || op.kind == "reorder") continue;  // counted below; no layer's work
+    const Program::KernelInfo& info = program.kernel_infos()[i];
+    if (info.update || info.kind == "reorder") continue;  // counted below; no layer's work
     const bool ours = kernels[i]->implementation.rfind("loops", 0) == 0;
-    if (ours && op.flops == 0) {
-      bytes += op.bytes;
+    if (ours && info.flops == 0) {
+      bytes += info.bytes;
     } else {
       bound.library += measure(*kernels[i], device);
     }

@@ -38,7 +38,7 @@ class Compiler {
 
  private:
   using Location = Program::Location;
-  using Place = Program::Place;
+  using Memory = Program::Memory;
 
   /// A tensor in memory: a node's output or a conversion of one. Those in the arena share a
   /// storage (an index into lifetimes_) where one is computed in place of another.
@@ -154,7 +154,7 @@ class Compiler {
 
   Stored in_arena(const Layout& layout) {
     lifetimes_.push_back({layout.bytes(), now(), now()});
-    return {layout, {Place::arena, 0}, static_cast<int>(lifetimes_.size()) - 1};
+    return {layout, {Memory::arena, 0}, static_cast<int>(lifetimes_.size()) - 1};
   }
 
   void use(const Stored& stored) {
@@ -181,12 +181,12 @@ class Compiler {
     return to;
   }
 
-  void emit(Program::Op op, PreparedKernel kernel, const std::vector<Stored>& inputs,
+  void emit(Program::KernelInfo info, PreparedKernel kernel, const std::vector<Stored>& inputs,
             const std::vector<Stored>& outputs) {
-    op.implementation = kernel.implementation;
+    info.implementation = kernel.implementation;
     for (const auto* operands : {&inputs, &outputs}) {
       for (const Stored& s : *operands) {
-        if (s.location.place != Place::absent) op.bytes += s.layout.bytes();
+        if (s.location.memory != Memory::absent) info.bytes += s.layout.bytes();
       }
     }
     Program::Kernel entry;
@@ -199,12 +199,12 @@ class Compiler {
     if (kernel.scratch_bytes > 0) {
       scratch = static_cast<int>(lifetimes_.size());
       lifetimes_.push_back({kernel.scratch_bytes, now(), now()});
-      entry.scratch.place = Place::arena;
+      entry.scratch.memory = Memory::arena;
     }
     storages_.push_back({std::move(in), std::move(out), scratch});
     entry.prepared = std::move(kernel);
     program_->kernels_.push_back(std::move(entry));
-    program_->ops_.push_back(std::move(op));
+    program_->kernel_infos_.push_back(std::move(info));
   }
 
   /// Where a node's output goes: a gradient's place in the replica (unless the program updates),
@@ -215,7 +215,7 @@ class Compiler {
     const auto gradient = gradients_.find({id, index});
     if (gradient != gradients_.end() && !options_.update) {
       const auto* slot = program_->parameters_->find(gradient->second[0]);
-      if (slot->layout == layout) return {layout, location(Place::gradient, *slot), -1};
+      if (slot->layout == layout) return {layout, location(Memory::gradient, *slot), -1};
     }
     for (const auto& [from, to] : node.op->in_place) {
       if (to != index || !options_.reuse_memory || static_cast<size_t>(from) >= inputs.size())
@@ -235,16 +235,16 @@ class Compiler {
     return in_arena(layout);
   }
 
-  Location location(Place place, const ParameterLayout::Slot& slot) const {
-    return {place, slot.offset * size_of(master_dtype())};
+  Location location(Memory memory, const ParameterLayout::Slot& slot) const {
+    return {memory, slot.offset * size_of(master_dtype())};
   }
 
   void schedule(int32_t id) {
     const Node& node = graph_.nodes()[id];
     if (is_source(node)) {
       const auto* slot = program_->parameters_->find(node.name);
-      const Place place = is_parameter(node) ? Place::parameter : Place::state;
-      stored_[{id, 0}] = {slot->layout, location(place, *slot), -1};
+      const Memory memory = is_parameter(node) ? Memory::parameter : Memory::state;
+      stored_[{id, 0}] = {slot->layout, location(memory, *slot), -1};
       return;
     }
     std::vector<Stored> inputs;
@@ -281,11 +281,11 @@ class Compiler {
     if (it == gradients_.end()) return;
     for (const std::string& name : it->second) {
       const auto* slot = program_->parameters_->find(name);
-      const Location place = location(Place::gradient, *slot);
+      const Location gradient = location(Memory::gradient, *slot);
       const Stored& written = stored_.at(v);
-      if (written.location.place == place.place && written.location.offset == place.offset)
+      if (written.location.memory == gradient.memory && written.location.offset == gradient.offset)
         continue;
-      convert(name, written, {slot->layout, place, -1}, true);
+      convert(name, written, {slot->layout, gradient, -1}, true);
     }
   }
 
@@ -304,14 +304,15 @@ class Compiler {
 
   void update(const ParameterLayout::Slot& slot, const Stored& gradient) {
     use(gradient);
-    const auto at = [&](Place place, size_t index = 0) -> Stored {
-      Location to = location(place, slot);
+    const auto at = [&](Memory memory, size_t index = 0) -> Stored {
+      Location to = location(memory, slot);
       to.slot = index;
       return {slot.layout, to, -1};
     };
     const UpdateRule& rule = *options_.update->rule;
-    std::vector<Stored> inputs{at(Place::parameter), gradient, at(Place::central)};
-    for (size_t i = 0; i < options_.update->slots.size(); ++i) inputs.push_back(at(Place::slot, i));
+    std::vector<Stored> inputs{at(Memory::parameter), gradient, at(Memory::central)};
+    for (size_t i = 0; i < options_.update->slots.size(); ++i)
+      inputs.push_back(at(Memory::slot, i));
     if (!updates_) program_->first_update_ = program_->kernels_.size();
     updates_ = true;
     PreparedKernel kernel{std::vector<Layout>(inputs.size(), slot.layout), {slot.layout}};
@@ -323,7 +324,7 @@ class Compiler {
       return [=, &rule](const Step& step) { math->update(rule, step.update, spans, n); };
     };
     emit({slot.name, std::string(rule.name), {}, 0, true, true}, std::move(kernel), inputs,
-         {at(Place::next_parameter)});
+         {at(Memory::next_parameter)});
   }
 
   void find_last_readers() {

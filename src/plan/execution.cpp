@@ -14,22 +14,22 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
          program_->arena_bytes());
   }
   const auto base = [&](Program::Location location) -> std::byte* {
-    switch (location.place) {
-      case Program::Place::absent:
+    switch (location.memory) {
+      case Program::Memory::absent:
         break;
-      case Program::Place::arena:
+      case Program::Memory::arena:
         return arena.data();
-      case Program::Place::parameter:
+      case Program::Memory::parameter:
         return replica.parameters;
-      case Program::Place::next_parameter:
+      case Program::Memory::next_parameter:
         return replica.next_parameters;
-      case Program::Place::gradient:
+      case Program::Memory::gradient:
         return replica.gradients;
-      case Program::Place::slot:
+      case Program::Memory::slot:
         return static_cast<std::byte*>(replica.slots[location.slot]);
-      case Program::Place::state:
+      case Program::Memory::state:
         return replica.states;
-      case Program::Place::central:
+      case Program::Memory::central:
         return const_cast<std::byte*>(replica.central);  // only read
     }
     return nullptr;
@@ -97,7 +97,7 @@ const float* Execution::scalar_address(const std::string& name) const {
 
 double Program::flops() const {
   double total = 0;
-  for (const Op& op : ops_) total += op.flops;
+  for (const KernelInfo& info : kernel_infos_) total += info.flops;
   return total;
 }
 

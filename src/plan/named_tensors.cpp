@@ -7,7 +7,7 @@
 namespace crossbow {
 namespace {
 
-struct Place {
+struct Found {
   const Layout& layout;
   std::byte* data;
 };
@@ -21,7 +21,7 @@ struct Place {
              did_you_mean(name, names));
 }
 
-Place find(const ParameterLayout& layout, const Replica& replica, std::string_view name) {
+Found find(const ParameterLayout& layout, const Replica& replica, std::string_view name) {
   for (const auto& [slots, buffer] : {std::pair(&layout.parameters, &replica.parameters),
                                       std::pair(&layout.states, &replica.states)}) {
     for (const auto& slot : *slots) {
@@ -37,23 +37,23 @@ Place find(const ParameterLayout& layout, const Replica& replica, std::string_vi
 
 std::vector<float> read_named(const ParameterLayout& layout, const Replica& replica,
                               std::string_view name) {
-  const Place place = find(layout, replica, name);
-  std::vector<float> values(static_cast<size_t>(place.layout.shape.elements()));
-  const HostWindow window(*replica.device, place.data, place.layout.bytes());
-  read_tensor(place.layout, window.data(), values);
+  const Found tensor = find(layout, replica, name);
+  std::vector<float> values(static_cast<size_t>(tensor.layout.shape.elements()));
+  const HostWindow window(*replica.device, tensor.data, tensor.layout.bytes());
+  read_tensor(tensor.layout, window.data(), values);
   return values;
 }
 
 void write_named(const ParameterLayout& layout, const Replica& replica, std::string_view name,
                  std::span<const float> values) {
-  const Place place = find(layout, replica, name);
-  const Shape& shape = place.layout.shape;
+  const Found tensor = find(layout, replica, name);
+  const Shape& shape = tensor.layout.shape;
   if (static_cast<int64_t>(values.size()) != shape.elements()) {
     fail_usage("{} has shape {}, which is {} values, but {} were given", name, shape.str(),
                shape.elements(), values.size());
   }
-  const HostDraft draft(*replica.device, place.data, place.layout.bytes());
-  write_tensor(place.layout, draft.data(), values);
+  const HostDraft draft(*replica.device, tensor.data, tensor.layout.bytes());
+  write_tensor(tensor.layout, draft.data(), values);
   draft.commit();
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -118,6 +119,22 @@ int64_t ParameterLayout::trained() const {
   int64_t n = 0;
   for (const Slot& slot : parameters) n += slot.layout.shape.elements();
   return n;
+}
+
+std::vector<ParameterLayout::Piece> ParameterLayout::pieces(const UpdateRule& rule,
+                                                            int64_t largest) const {
+  std::vector<Piece> all;
+  if (rule.by_parameter) {
+    for (const Slot& slot : parameters) {
+      if (!all.empty()) all.back().elements = slot.offset - all.back().first;
+      all.push_back({slot.offset, parameter_elements - slot.offset});
+    }
+  } else {
+    for (int64_t first = 0; first < parameter_elements; first += all.back().elements) {
+      all.push_back({first, std::min(largest, parameter_elements - first)});
+    }
+  }
+  return all;
 }
 
 Replica::Replica(const ParameterLayout& layout, bool with_gradients, size_t slot_count)

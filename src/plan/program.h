@@ -33,6 +33,13 @@ struct ParameterLayout {
   const Slot* find(std::string_view name) const;  // among both; null if there is none
   /// Number of trained values, padding excluded.
   int64_t trained() const;
+
+  struct Piece {
+    int64_t first, elements;
+  };
+  /// Of the flat buffers of parameters, padding included: what an update is called for, so one
+  /// parameter each for rules that say so, else of at most `largest` elements.
+  std::vector<Piece> pieces(const UpdateRule& rule, int64_t largest) const;
 };
 
 /// A learner's model: what training changes. Zeroed when made. Programs that update need no buffer
@@ -82,7 +89,8 @@ struct CompileOptions {
 
 class Program {
  public:
-  struct Op {
+  /// A kernel to people: which it is, and what it costs.
+  struct KernelInfo {
     std::string name, kind;  // of the node and its op; the plan adds "reorder" and update rules
     std::string implementation;
     double flops = 0;
@@ -95,19 +103,19 @@ class Program {
   static std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions& options);
 
   std::shared_ptr<const ParameterLayout> parameters() const { return parameters_; }
-  const std::vector<Op>& ops() const { return ops_; }
+  const std::vector<KernelInfo>& kernel_infos() const { return kernel_infos_; }
   size_t arena_bytes() const { return arena_bytes_; }
   size_t arena_bytes_without_reuse() const { return arena_bytes_without_reuse_; }
   const InputBytes& input_bytes() const { return input_bytes_; }
   int threads() const { return threads_; }
   double flops() const;
-  /// As many as ops(); for measuring them one by one.
+  /// As many as kernel_infos(); for measuring them one by one.
   std::vector<const PreparedKernel*> prepared_kernels() const;
 
  private:
   friend class Execution;
   friend class Compiler;
-  enum class Place : uint8_t {
+  enum class Memory : uint8_t {
     absent,
     arena,
     parameter,
@@ -118,7 +126,7 @@ class Program {
     central
   };
   struct Location {
-    Place place = Place::absent;
+    Memory memory = Memory::absent;
     size_t offset = 0;  // in bytes
     size_t slot = 0;    // which of the optimizer's
   };
@@ -133,7 +141,7 @@ class Program {
   };
 
   std::shared_ptr<const ParameterLayout> parameters_;
-  std::vector<Op> ops_;
+  std::vector<KernelInfo> kernel_infos_;
   std::vector<Kernel> kernels_;
   size_t first_update_ = 0;  // index of the first kernel that updates a parameter, or their number
   std::map<std::string, Result> results_;
@@ -166,7 +174,7 @@ class Execution {
     updates_.run(workspace_.step());
     return true;
   }
-  /// As run, adding each call's seconds to `seconds[i]` (as many as Program::ops()).
+  /// As run, adding each call's seconds to `seconds[i]` (as many as Program::kernel_infos()).
   void run_timed(const Step& step, std::span<double> seconds) const;
   /// A scalar result ("loss", "accuracy") of the last run, for which these two wait.
   double scalar(const std::string& name) const;

@@ -74,7 +74,7 @@ double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double 
 /// Of the first learner's step, by the first worker, which calls.
 std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& program, Noise& noise,
                                               double seconds) {
-  std::vector<double> op_seconds(program.ops().size() + 1);
+  std::vector<double> op_seconds(program.kernel_infos().size() + 1);
   const auto start = Clock::now();
   int64_t steps = 0;
   while (steps < 2 || seconds_since(start) < seconds) {
@@ -83,11 +83,12 @@ std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& pro
   }
   const double sum = std::accumulate(op_seconds.begin(), op_seconds.end(), 0.0);
   std::vector<BenchmarkResult::OpTime> ops;
-  const auto add = [&](const Program::Op& op, double s) {
-    ops.push_back({op.name, op.kind, op.implementation, s / static_cast<double>(steps) * 1e3,
-                   s / sum, op.flops});
+  const auto add = [&](const Program::KernelInfo& info, double s) {
+    ops.push_back({info.name, info.kind, info.implementation, s / static_cast<double>(steps) * 1e3,
+                   s / sum, info.flops});
   };
-  for (size_t i = 0; i < program.ops().size(); ++i) add(program.ops()[i], op_seconds[i]);
+  for (size_t i = 0; i < program.kernel_infos().size(); ++i)
+    add(program.kernel_infos()[i], op_seconds[i]);
   const std::string rule(engine.optimizer().rule->name);
   if (op_seconds.back() > 0) add({"update", rule, rule}, op_seconds.back());
   return ops;

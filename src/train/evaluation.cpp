@@ -79,7 +79,8 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
   return Evaluation{total.loss / n, total.right / n};
 }
 
-Evaluator::Sums Evaluator::evaluate(const Bound& bound, int64_t b, const LogitsFunction& logits) {
+Evaluator::Sums Evaluator::evaluate(const BoundPrograms& bound, int64_t b,
+                                    const LogitsFunction& logits) {
   const data::Batch& batch = pipeline_.acquire(b);
   const auto rows = static_cast<double>(batch.rows);
   Step step;

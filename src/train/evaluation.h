@@ -38,18 +38,18 @@ class Evaluator {
                                 const LogitsFunction& logits = {});
 
  private:
-  struct Bound {
+  struct BoundPrograms {
     Execution whole, last;
   };
   struct Sums {
     double loss = 0, right = 0;
   };
-  Sums evaluate(const Bound& bound, int64_t batch, const LogitsFunction& logits);
+  Sums evaluate(const BoundPrograms& bound, int64_t batch, const LogitsFunction& logits);
 
   int64_t samples_, rows_;
   Workers& workers_;
-  std::vector<Bound> bound_;  // by worker
-  std::vector<Sums> sums_;    // by batch
+  std::vector<BoundPrograms> bound_;  // by worker
+  std::vector<Sums> sums_;            // by batch
   data::Pipeline pipeline_;
 };
 

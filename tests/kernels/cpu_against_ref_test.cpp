@@ -13,18 +13,18 @@ constexpr double kF32 = 1e-5, kWinograd = 1e-3, kBf16 = 2e-2;
 
 double tolerance_of(const Program& program, DType precision) {
   if (precision == DType::bf16) return kBf16;
-  for (const Program::Op& op : program.ops()) {
-    if (op.implementation.find("wino") != std::string::npos) return kWinograd;
+  for (const Program::KernelInfo& info : program.kernel_infos()) {
+    if (info.implementation.find("wino") != std::string::npos) return kWinograd;
   }
   return kF32;
 }
 
 /// oneDNN answers whatever it has no kernel for with a slow reference implementation.
 void expect_no_fallback(const Program& program) {
-  for (const Program::Op& op : program.ops()) {
-    EXPECT_EQ(op.implementation.find("ref"), std::string::npos)
-        << op.name << " (" << op.kind << ") is computed by " << op.implementation;
-    EXPECT_FALSE(op.implementation.empty()) << op.name;
+  for (const Program::KernelInfo& info : program.kernel_infos()) {
+    EXPECT_EQ(info.implementation.find("ref"), std::string::npos)
+        << info.name << " (" << info.kind << ") is computed by " << info.implementation;
+    EXPECT_FALSE(info.implementation.empty()) << info.name;
   }
 }
 

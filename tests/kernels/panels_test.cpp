@@ -55,7 +55,7 @@ TEST(Panels, CoverEveryElementOnceUnderItsChannel) {
       const std::vector<int64_t> channels = channels_of(example.layout);
       std::vector<int> visits(channels.size());
       panels.one_pass([&](int64_t panel, int64_t slice) {
-        const auto at = panels.place(panel);
+        const auto at = panels.extent(panel);
         LaneValues lanes{};
         for (int64_t c = 0; c < kMaxLanes; ++c) {
           lanes[c] = c < at.channels ? static_cast<float>(at.first_channel + c) : -1;
@@ -97,7 +97,7 @@ TEST(Panels, AddSlicesUpByChannel) {
           },
           [&](int64_t panel, int64_t slice) {
             const auto sums = panels.channel_sums(scratch.data(), panel);
-            const auto at = panels.place(panel);
+            const auto at = panels.extent(panel);
             if (slice != 0) return;
             const std::lock_guard lock(mutex);
             for (int64_t c = 0; c < at.channels; ++c) counted[at.first_channel + c] = sums.first[c];

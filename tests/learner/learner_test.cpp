@@ -6,19 +6,19 @@
 namespace crossbow::testing {
 namespace {
 
-std::string refusal(const LearnerPlan& plan, bool update) {
+std::string refusal(const LearnerSetup& setup, bool update) {
   CompileOptions options = cpu();
-  if (update) options.update = plan.optimizer;
+  if (update) options.update = setup.optimizer;
   CompiledModel model(small_model(find_model("logistic")), options);
-  for (const int64_t rows : plan.batch.program_rows()) model.training(rows);
+  for (const int64_t rows : setup.batch.program_rows()) model.training(rows);
   Device& device = find_device("cpu");
   const Workspace workspace = model.make_workspace(device);
   const std::array<const Workspace*, 1> workspaces{&workspace};
-  return error_of([&] { Learner(model, plan, device, workspaces); });
+  return error_of([&] { Learner(model, setup, device, workspaces); });
 }
 
 TEST(Learner, RefusesProgramsThatUpdateWhereTheWholeGradientIsNeeded) {
-  LearnerPlan plain{{.rows = 4}}, clipped = plain, in_parts = plain, shared = plain;
+  LearnerSetup plain{{.rows = 4}}, clipped = plain, in_parts = plain, shared = plain;
   std::byte weight{};
   clipped.clip_norm = 1;
   in_parts.batch.splits = 2;

@@ -45,7 +45,8 @@ TEST(Program, NamesTheResultsItLacks) {
 TEST(Program, TellsForwardFromBackward) {
   const auto program = Program::compile(with_gradients(small_model(lenet())), cpu());
   double forward = 0, backward = 0;
-  for (const Program::Op& op : program->ops()) (op.backward ? backward : forward) += op.flops;
+  for (const Program::KernelInfo& info : program->kernel_infos())
+    (info.backward ? backward : forward) += info.flops;
   EXPECT_GT(forward, 0);
   EXPECT_GT(backward, 1.5 * forward);  // less than twice: nothing flows back into the images
   EXPECT_LT(backward, 2 * forward);
@@ -54,7 +55,7 @@ TEST(Program, TellsForwardFromBackward) {
 
 TEST(Program, TimesEveryOp) {
   GraphRun run(with_gradients(small_model(lenet())), cpu());
-  std::vector<double> seconds(run.program().ops().size());
+  std::vector<double> seconds(run.program().kernel_infos().size());
   run.run_timed(seconds);
   for (double s : seconds) EXPECT_GT(s, 0);
 }

@@ -156,8 +156,8 @@ Tolerance tolerance_of(DType precision, const std::string& implementation) {
 }
 
 std::string implementation_of(const Program& program, const Node& node) {
-  for (const Program::Op& op : program.ops()) {
-    if (op.name == node.name && op.kind == node.op->name) return op.implementation;
+  for (const Program::KernelInfo& info : program.kernel_infos()) {
+    if (info.name == node.name && info.kind == node.op->name) return info.implementation;
   }
   return {};
 }

@@ -27,7 +27,7 @@ struct Training {
   /// Sums are taken of differences to each channel's first element, so that a mean far from zero
   /// does not swamp the variance.
   LaneValues origin(int64_t panel) const {
-    const auto at = panels.place(panel);
+    const auto at = panels.extent(panel);
     LaneValues origin{};
     for (int64_t c = 0; c < at.channels; ++c) origin[c] = to_float(x()[at.offset + c]);
     panels.repeat(origin);
@@ -44,7 +44,7 @@ struct Training {
   }
 
   void apply(int64_t panel, int64_t slice) const {
-    const auto at = panels.place(panel);
+    const auto at = panels.extent(panel);
     const auto sums = panels.channel_sums(o.scratch, panel);
     const LaneValues from = origin(panel);
     const double share = 1 / static_cast<double>(panels.values_per_channel());
@@ -72,7 +72,7 @@ struct Training {
   /// Returns 1/sqrt(variance + epsilon).
   LaneValues normalise(int64_t panel, int64_t slice, LaneValues mean,
                        const LaneValues& variance) const {
-    const auto at = panels.place(panel);
+    const auto at = panels.extent(panel);
     LaneValues inverse_std{}, factor{}, shift{};
     for (int64_t c = 0; c < at.channels; ++c) {
       inverse_std[c] = 1 / std::sqrt(variance[c] + attributes.epsilon);
@@ -89,7 +89,7 @@ struct Training {
   }
 
   void infer(int64_t panel, int64_t slice) const {
-    const auto at = panels.place(panel);
+    const auto at = panels.extent(panel);
     LaneValues mean{}, variance{};
     std::copy_n(f32(kRunningMean) + at.first_channel, at.channels, mean.begin());
     std::copy_n(f32(kRunningVariance) + at.first_channel, at.channels, variance.begin());
@@ -140,7 +140,7 @@ struct Gradient {
   const float* f32(size_t i) const { return as<float>(o.inputs[i]); }
 
   Arguments arguments(int64_t panel) const {
-    const auto at = panels.place(panel);
+    const auto at = panels.extent(panel);
     Arguments a;
     for (int64_t c = 0, channel = at.first_channel; c < at.channels; ++c, ++channel) {
       a.mean[c] = f32(kMean)[channel];
@@ -180,7 +180,7 @@ struct Gradient {
 
   /// dx = factor·(dy' − mean of dy' − x̂·mean of dy'·x̂).
   void apply(int64_t panel, int64_t slice) const {
-    const auto at = panels.place(panel);
+    const auto at = panels.extent(panel);
     const auto sums = panels.channel_sums(o.scratch, panel);
     const double share = 1 / static_cast<double>(panels.values_per_channel());
     Arguments a = arguments(panel);

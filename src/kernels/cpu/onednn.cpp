@@ -133,13 +133,14 @@ Window window_over(const WindowAxes& axes, const Shape& x, const Shape& y) {
 }
 
 Call bind(const dnnl::primitive& primitive, const std::vector<Argument>& arguments) {
-  struct Bound {
+  struct BoundPrimitive {
     dnnl::primitive primitive;
     dnnl::stream stream;
     std::vector<memory> memories;
     std::vector<dnnl_exec_arg_t> arguments;
   };
-  auto bound = std::make_shared<Bound>(Bound{primitive, dnnl::stream(engine()), {}, {}});
+  auto bound =
+      std::make_shared<BoundPrimitive>(BoundPrimitive{primitive, dnnl::stream(engine()), {}, {}});
   for (const Argument& a : arguments) {
     bound->memories.emplace_back(a.desc, engine(), a.data);
     bound->arguments.push_back({a.id, bound->memories.back().get()});

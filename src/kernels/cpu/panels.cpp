@@ -28,7 +28,7 @@ Panels::Panels(const ChannelView& view, int threads)
   if (count_ % threads_ != 0 && count_ < 4 * threads_) slices_ = threads_;
 }
 
-Panels::Place Panels::place(int64_t panel) const {
+Panels::Extent Panels::extent(int64_t panel) const {
   int64_t block = panel, column = 0;
   if (columns_ > 1) {  // divisions would take longer than some panels
     block = panel / columns_;

@@ -28,13 +28,13 @@ class Panels {
  public:
   Panels(const ChannelView& view, int threads);
 
-  struct Place {
+  struct Extent {
     int64_t offset;         // of the first element; channel c's first one is c elements on
     int64_t first_channel;  // that the panel holds
     int64_t channels;       // that exist; lanes of others are padding
     int64_t lanes;
   };
-  Place place(int64_t panel) const;
+  Extent extent(int64_t panel) const;
   int64_t values_per_channel() const { return values_per_channel_; }
   /// Copies the values of the panel's channels to the lanes where they repeat.
   void repeat(LaneValues& values) const;
@@ -75,7 +75,7 @@ class Panels {
 
 template <typename F>
 void Panels::for_parts(int64_t panel, int64_t slice, const F& f) const {
-  const Place at = place(panel);
+  const Extent at = extent(panel);
   Panel part = whole_;
   part.lanes = at.lanes;
   const bool by_batch = part.batch >= slices_;

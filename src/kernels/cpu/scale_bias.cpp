@@ -11,7 +11,7 @@ constexpr LaneValues kZeros{};
 
 /// A panel's values of a [C] vector, or `otherwise` where the vector is absent. Padded lanes get 0.
 LaneValues lanes(const Panels& panels, int64_t panel, const void* vector, float otherwise) {
-  const auto at = panels.place(panel);
+  const auto at = panels.extent(panel);
   LaneValues values{};
   for (int64_t c = 0; c < at.channels; ++c) {
     values[c] = vector ? static_cast<const float*>(vector)[at.first_channel + c] : otherwise;
@@ -72,7 +72,7 @@ struct Gradient {
 
   void apply(int64_t panel, int64_t slice) const {
     if (slice == 0) {
-      const auto at = panels.place(panel);
+      const auto at = panels.extent(panel);
       const auto sums = panels.channel_sums(o.scratch, panel);
       const auto write = [&](size_t output, const auto& values) {
         std::copy_n(values.begin(), at.channels, as<float>(o.outputs[output]) + at.first_channel);
