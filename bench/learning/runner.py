@@ -144,8 +144,8 @@ def read_history(path):
         return []
     history = []
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.startswith('{"epoch"') and line.endswith("\n"):
-            record = json.loads(line)
+        record = json.loads(line) if line.endswith("\n") else {}
+        if "epoch" in record:
             optional = {name: record[name] for name in OPTIONAL_FIELDS if name in record}
             history.append({name: record[name] for name in FIELDS} | optional)
     return history
