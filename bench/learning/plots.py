@@ -50,6 +50,35 @@ def accuracy_over_time(title, target, records):
     return chart.text()
 
 
+def noise_by_epoch(title, records):
+    """The noise scale of several learners with the first seed, the longest run of each number, on a
+    logarithmic axis; None where none was measured."""
+    lines = {}
+    for record in select(records, seed=1, sync="sma"):
+        job = record["job"]
+        points = [(e["epoch"], e["noise_scale"]) for e in record["history"] if e.get("noise_scale")]
+        if job["learners"] > 1 and len(points) > len(lines.get(job["learners"], [])):
+            lines[job["learners"]] = points
+    if not lines:
+        return None
+    values = [phi for points in lines.values() for _, phi in points]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    last = max(epoch for points in lines.values() for epoch, _ in points)
+    title = f"{title}: gradient noise scale in images"
+    chart = Chart(title, "epoch", (0.8, last + 0.2), (low, max(high, low + 1)))
+    for power in range(low, max(high, low + 1) + 1):
+        chart.level(power, f"{10**power:,}" if power < 6 else f"{10 ** (power - 6):,} M")
+    for epoch in range(1, last + 1):
+        chart.tick(epoch, epoch)
+    for i, (learners, points) in enumerate(sorted(lines.items())):
+        at = [(epoch, math.log10(phi)) for epoch, phi in points]
+        chart.line(at, colour(i))
+        for x, y in at:
+            chart.dot(x, y, colour(i))
+        chart.legend(i, f"k = {learners}", colour(i))
+    return chart.text()
+
+
 def epochs_by_learners(title, target, records):
     """The median of the seeds, at the best of each algorithm's rates; None without many learners.
     What missed the target has no point."""

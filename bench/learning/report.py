@@ -218,10 +218,13 @@ def markdown(results):
     parts, pictures = ["# How quickly Crossbow learns\n"], {}
     for task in tasks.TASKS.values():
         of_task = select(results.lines.values(), task=task.name)
+        title = f"{task.model} on {task.name}"
+        by_rule = select(of_task, stage="defaults")  # whose rate follows from k
+        if picture := plots.noise_by_epoch(title, by_rule):
+            pictures[f"{task.name}-noise"] = picture
         if compared := select(of_task, stage="large"):
             parts += large_parts(compared, task)
         for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
-            title = f"{task.model} on {task.name}"
             of_target = select(of_task, target=(target, None))  # speed has none
             timed = select(of_target, stage=tuple(accuracy.STAGES))
             counted = select(of_target, stage=("efficiency", "settings"))
