@@ -64,8 +64,9 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
   const int64_t steps = epoch_steps * config.epochs;
   if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false, epoch_steps) <= steps)
     return;
-  fail_usage("`sync-period` {}: the run has {} only, so that {} would never agree", *period,
-             count(steps, "step"), count(learners, "learner"));
+  fail_usage("`sync-period` {}: the run has {} only, so that {}", *period, count(steps, "step"),
+             learners == 1 ? "no mean over time would be taken"
+                           : fmt::format("{} learners would never agree", learners));
 }
 
 }  // namespace
