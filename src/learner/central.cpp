@@ -24,7 +24,7 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::vector<ParameterLayout::Piece> chunks(const SyncAlgorithm& sync, const ParameterLayout& layout,
+std::vector<ParameterLayout::Piece> pieces(const SyncAlgorithm& sync, const ParameterLayout& layout,
                                            const Optimizer& optimizer, const Device& device) {
   static constexpr UpdateRule kAnySpans{};
   const UpdateRule& rule = sync.traits().averages_gradients ? *optimizer.rule : kAnySpans;
@@ -40,7 +40,7 @@ Central::Scratch::Scratch(const Central& central, int learners)
       state_(central.state_.size()) {
   if (!central.mean_.data()) {
     int64_t largest = 0;
-    for (const auto& chunk : central.chunks_) largest = std::max(largest, chunk.elements);
+    for (const auto& piece : central.pieces_) largest = std::max(largest, piece.elements);
     mean_ = Buffer(static_cast<size_t>(largest * central.element_bytes_));
   }
   input_.terms.resize(static_cast<size_t>(learners));
@@ -69,7 +69,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
-      chunks_(chunks(*sync_, layout, optimizer, rank.device)),
+      pieces_(pieces(*sync_, layout, optimizer, rank.device)),
       rank_(rank),
       queue_(rank.device.make_queue()),
       math_(queue_->math(layout.dtype)),
@@ -77,7 +77,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       made_(rank.device.make_event()),
       noise_scale_(noise_scale),
       probe_(rank.index == 0
-                 ? NoiseProbe::make(*sync_, optimizer_, learners, rank.device, chunk_count(),
+                 ? NoiseProbe::make(*sync_, optimizer_, learners, rank.device, piece_count(),
                                     static_cast<size_t>(elements_ * element_bytes_))
                  : nullptr) {
   Device& device = rank.device;
@@ -90,7 +90,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
   const size_t slots = sync_->traits().averages_gradients ? optimizer_.slots.size() : 0;
   for (size_t i = 0; i < slots; ++i) slots_.push_back(device.allocate_zeroed(bytes));
   if (phases_.size() > 1 || !device.is_host()) mean_ = device.allocate_zeroed(bytes);
-  if (clip_norm_ > 0) limits_ = device.allocate((chunks_.size() + 1) * sizeof(double));
+  if (clip_norm_ > 0) limits_ = device.allocate((pieces_.size() + 1) * sizeof(double));
 }
 
 std::vector<std::byte*> Central::state() const {
@@ -158,7 +158,7 @@ void Central::close(int64_t block) {
   const Phase& phase = phase_of(block);
   if (phase.norm) {
     double* const sums = limits_.as<double>();
-    math_.find_clip_scale(clip_norm_, sums, chunk_count(), sums + chunk_count());
+    math_.find_clip_scale(clip_norm_, sums, piece_count(), sums + piece_count());
   }
   if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale_);
   if (phase.apply) queue_->mark(*made_);
@@ -169,10 +169,15 @@ void Central::close(int64_t block) {
   closed_.store(block + 1, std::memory_order_release);
 }
 
-void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
+void Central::compute(int64_t block, int64_t chunk, Scratch& scratch) {
+  if (rank_.device.is_host()) return compute_piece(block, chunk, scratch);
+  for (int64_t piece = 0; piece < piece_count(); ++piece) compute_piece(block, piece, scratch);
+}
+
+void Central::compute_piece(int64_t block, int64_t piece, Scratch& s) {
   const Phase& phase = phase_of(block);
   const int64_t exchange = exchange_of(block), index = lockstep_.exchanges() + exchange;
-  const auto& [begin, n] = chunks_[static_cast<size_t>(chunk)];
+  const auto& [begin, n] = pieces_[static_cast<size_t>(piece)];
   const int64_t first = begin * element_bytes_;
   const auto at = [&](auto* span) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(span)>>,
@@ -190,22 +195,22 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& s) {
   for (size_t i = 0; i < state_.size(); ++i) s.state_[i] = at(state_[i].data());
   std::byte* const mean = mean_.data() ? at(mean_.data()) : s.mean_.data();
   double* const sums = limits_.as<double>();
-  if (phase.mean && chunk == 0) {
+  if (phase.mean && piece == 0) {
     for (const Event* made : s.input_.made) queue_->wait(*made);
   }
   if (phase.mean && probe_ && s.input_.gradients[0] && probe_->due(index, lockstep_.period())) {
     for (size_t j = 0; j < s.gradients_.size(); ++j) s.gradients_[j] = at(s.input_.gradients[j]);
-    probe_->measure(math_, chunk, first, s.gradients_, n, mean);
-    if (chunk == 0) measured_ = true;
+    probe_->measure(math_, piece, first, s.gradients_, n, mean);
+    if (piece == 0) measured_ = true;
   }
   if (phase.mean) math_.combine(s.input_.factors, s.terms_, mean, n);
-  if (phase.norm) math_.squared_norm(mean, n, sums + chunk);
+  if (phase.norm) math_.squared_norm(mean, n, sums + piece);
   if (!phase.apply) return;
   sync_->apply({.math = math_,
                 .n = n,
                 .index = index,
                 .lr = s.input_.lr,
-                .gradient_scale = clip_norm_ > 0 ? sums + chunk_count() : nullptr,
+                .gradient_scale = clip_norm_ > 0 ? sums + piece_count() : nullptr,
                 .mean = mean,
                 .z = at(z(side(exchange))),
                 .previous_z = at(z(side(exchange + 1))),

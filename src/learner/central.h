@@ -28,9 +28,10 @@ struct ExchangeInput {
 /// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
 /// other, and the next one the other way round. So do the learners with their weights.
 ///
-/// An exchange is cut into chunks (of Device::exchange_piece, or parameters), which those who wait
-/// for it give to the central queue, where each takes the next chunk until none is left; on the CPU
-/// that is to compute them. The order of the sums does not depend on who computes them.
+/// An exchange is cut into pieces (of Device::exchange_piece, or parameters). Those who wait for it
+/// give them to the central queue, where each takes the next one until none is left; on the CPU
+/// that is to compute it. Elsewhere one gives all of them. The order of the sums does not depend on
+/// who computes them.
 ///
 /// Several devices have a copy each and take part in every exchange: each sums up what its own
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
@@ -109,7 +110,8 @@ class Central {
   /// As few as there can be: a phase ends where all chunks are needed for what follows.
   static std::vector<Phase> phases(bool sums, bool limits);
 
-  int64_t chunk_count() const { return static_cast<int64_t>(chunks_.size()); }
+  int64_t piece_count() const { return static_cast<int64_t>(pieces_.size()); }
+  int64_t chunk_count() const { return rank_.device.is_host() ? piece_count() : 1; }
   int64_t phase_count() const { return static_cast<int64_t>(phases_.size()); }
   const Phase& phase_of(int64_t block) const {
     return phases_[static_cast<size_t>(block % phase_count())];
@@ -117,6 +119,7 @@ class Central {
   int64_t exchange_of(int64_t block) const { return block / phase_count(); }
   bool ready(int64_t block, const Scheduler& scheduler) const;
   void compute(int64_t block, int64_t chunk, Scratch& scratch);
+  void compute_piece(int64_t block, int64_t piece, Scratch& scratch);
   /// Follows upon a block's last chunk.
   void close(int64_t block);
 
@@ -125,7 +128,7 @@ class Central {
   const Optimizer optimizer_;
   const double clip_norm_;
   const int64_t elements_, element_bytes_;
-  const std::vector<ParameterLayout::Piece> chunks_;
+  const std::vector<ParameterLayout::Piece> pieces_;
   const Rank rank_;
   const std::unique_ptr<Queue> queue_;
   const VectorMath& math_;
@@ -134,7 +137,7 @@ class Central {
   int64_t side_ = 0;
   std::vector<Buffer> state_, slots_;
   Buffer mean_;    // where it outlives a phase, or is of one chunk
-  Buffer limits_;  // with a clip norm: squared norms by chunk, then the gradient's scale
+  Buffer limits_;  // with a clip norm: squared norms by piece, then the gradient's scale
   std::unique_ptr<Event> made_;  // the last exchange given
   NoiseScale& noise_scale_;
   const std::unique_ptr<NoiseProbe> probe_;  // of the first device, if it can be measured
@@ -142,8 +145,9 @@ class Central {
   std::atomic<Comm::Sum> sum_{0};            // of the devices, the last one started
   Describe describe_;
 
-  // Chunks of the segment, those of all phases and exchanges counted through. A block is all chunks
-  // of one phase; none of its chunks is claimed before the last block is closed.
+  // Chunks, which are what one worker gives, of the segment: those of all phases and exchanges
+  // counted through. A block is all chunks of one phase; none of its chunks is claimed before the
+  // last block is closed.
   std::atomic<int64_t> claimed_{0}, computed_{0}, closed_{0};
   std::atomic<int64_t> working_{0}, waiting_{0};  // nanoseconds
 };

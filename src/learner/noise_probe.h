@@ -12,7 +12,7 @@ namespace crossbow {
 
 /// Looks at the learners' gradients, or at decaying sums of them, every 31 steps or so, which costs
 /// a hundredth of an exchange. A learner alone has but one: it is compared with the one of the
-/// measurement before, every 251 steps. Chunks are as of Central.
+/// measurement before, every 251 steps. Chunks are the pieces of Central.
 class NoiseProbe {
  public:
   /// Whether so many learners of a device leave what is looked at. Where an exchange overlaps with
