@@ -72,13 +72,12 @@ void Engine::start_from(const Replica& model) {
 }
 
 Replica& Engine::snapshot() {
-  const std::byte* weights = evaluated_weights();
   const std::vector<double> shares(learners_.size(), 1 / static_cast<double>(learners_.size()));
   // On a worker: this thread must not have an OpenMP team of its own (see expect_host_team).
   workers_.run([&](int worker) {
     if (worker > 0) return;
     Queue& queue = this->queue(0);
-    queue.copy(snapshot_.parameters.data(), weights, weight_bytes());
+    write_evaluated(queue, snapshot_.parameters.data());
     std::vector<const void*> states;
     for (const auto& learner : learners_) states.push_back(learner->states());
     const size_t here = states.size() - gathered_.size();

@@ -147,8 +147,8 @@ class Engine {
   virtual void end(const Segment& segment) = 0;
   /// Batches of the segment that are done without a gap.
   virtual int64_t batches_done() const = 0;
-  /// Of the first device.
-  virtual const std::byte* evaluated_weights() const = 0;
+  /// Gives the queue, of the first device, what writes the evaluated weights there.
+  virtual void write_evaluated(Queue& queue, std::byte* to) = 0;
   /// Takes what is measured further.
   NoiseScale& measured_noise() { return noise_scale_; }
 

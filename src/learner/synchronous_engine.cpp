@@ -127,8 +127,8 @@ void SynchronousEngine::restart() {
   }
 }
 
-const std::byte* SynchronousEngine::evaluated_weights() const {
-  return sync_ ? central_of(0)->z(side()) : learner(0).weights(0);
+void SynchronousEngine::write_evaluated(Queue& queue, std::byte* to) {
+  queue.copy(to, sync_ ? central_of(0)->z(side()) : learner(0).weights(0), weight_bytes());
 }
 
 int64_t SynchronousEngine::batches_done() const {

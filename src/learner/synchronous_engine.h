@@ -43,7 +43,7 @@ class SynchronousEngine final : public Engine {
   void drain() override;
   void end(const Segment& segment) override;
   int64_t batches_done() const override;
-  const std::byte* evaluated_weights() const override;
+  void write_evaluated(Queue& queue, std::byte* to) override;
 
   LearnerSetup setup_of(int device) const;
   bool step(int worker, const Scheduler::Task& task);

@@ -1,0 +1,340 @@
+#include "learner/async_engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "core/error.h"
+#include "learner/distance.h"
+
+namespace crossbow {
+
+AsyncEngine::AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgorithm> algorithm,
+                         AsyncSettings settings, const EngineOptions& options)
+    : Engine(model, options),
+      settings_(std::move(settings)),
+      nodes_(std::move(algorithm), layout(), options.optimizer, device(0),
+             {options.learners, options.seed, options.clip_norm}),
+      clocks_(static_cast<size_t>(options.learners)) {
+  assert(options.threads.devices == 1);
+  on_each_device([&](int) {
+    for (int j = 0; j < options.learners; ++j) {
+      LearnerSetup setup{options.batch, options.optimizer, options.clip_norm};
+      setup.shared_weights = nodes_.read(j);
+      add_learner(model, setup, 0, [](int, int) { return true; });
+    }
+  });
+}
+
+void AsyncEngine::start_from(const Replica& model) {
+  Engine::start_from(model);
+  nodes_.start_from(device(0), model.parameters.data());
+  for (NodeClock& clock : clocks_) clock = {};
+  order_.clear();
+  turns_ = updates_ = 0;
+}
+
+void AsyncEngine::resume(int64_t exchanges, int64_t /*since_exchange*/) {
+  turns_ = exchanges;
+}
+
+std::vector<EngineBuffer> AsyncEngine::buffers() const {
+  using Kind = EngineBuffer::Kind;
+  std::vector<EngineBuffer> all;
+  Device& device = this->device(0);
+  for (int j = 0; j < learners(); ++j) {
+    if (!nodes_.live() || j == 0) {
+      all.push_back({Kind::weights, j, nodes_.weights(j), &device, {}});
+      const auto slots = nodes_.slots(j);
+      for (size_t i = 0; i < slots.size(); ++i) {
+        all.push_back({Kind::slot, j, slots[i].data(), &device, optimizer().slots[i]});
+      }
+    }
+    all.push_back({Kind::states, j, learner(j).states(), &device, {}});
+  }
+  std::vector<std::byte*> rest = nodes_.state();
+  for (int j = 0; j < learners(); ++j) rest.push_back(learner(j).gradients());
+  for (size_t i = 0; i < rest.size(); ++i) {
+    all.push_back({Kind::central, static_cast<int64_t>(i), rest[i], &device, {}});
+  }
+  return all;
+}
+
+std::vector<AsyncEngine::NodeState> AsyncEngine::node_states() {
+  std::vector<NodeState> states;
+  for (int j = 0; j < learners(); ++j) {
+    states.push_back(clock(j).state);
+    states.back().numbers = nodes_.numbers(j);
+  }
+  return states;
+}
+
+void AsyncEngine::set_node_states(std::span<const NodeState> states) {
+  updates_ = 0;
+  for (int j = 0; j < learners(); ++j) {
+    clock(j) = {};
+    clock(j).state = states[static_cast<size_t>(j)];
+    nodes_.numbers(j) = clock(j).state.numbers;
+    updates_ += clock(j).state.report.updates;
+  }
+}
+
+std::optional<double> AsyncEngine::distance() {
+  if (nodes_.live()) return {};
+  const std::byte* const evaluated = snapshot().parameters.data();
+  double sum = 0;
+  on_each_device([&](int) {
+    for (int j = 0; j < learners(); ++j) {
+      sum += squared_distance(device(0), queue(0), layout().dtype, nodes_.weights(j), evaluated,
+                              layout().parameter_elements);
+    }
+  });
+  return std::sqrt(sum / learners());
+}
+
+void AsyncEngine::begin(const Segment& segment) {
+  const std::lock_guard lock(mutex_);
+  claimed_ = 0;
+  stopped_ = false;
+  order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
+  for (NodeClock& clock : clocks_) {
+    clock.number = 0;
+    clock.free_since = now();
+  }
+}
+
+double AsyncEngine::due(const NodeClock& clock) const {
+  return settings_.clock == AsyncSettings::Clock::virtual_time ? clock.state.time
+                                                               : clock.free_since;
+}
+
+int AsyncEngine::next_turn() const {
+  const bool all_claimed = claimed_ == segment().batches;
+  if (stopped_ || (all_claimed && !ends_epoch())) return -1;
+  int next = -1;
+  if (settings_.clock == AsyncSettings::Clock::replayed) {
+    if (turns_ < static_cast<int64_t>(settings_.replay.size())) {
+      next = settings_.replay[static_cast<size_t>(turns_)];
+    }
+  } else {
+    for (int j = 0; j < learners(); ++j) {
+      const NodeClock& c = clock(j);
+      if (c.parked || c.state.held) continue;
+      const bool real = settings_.clock == AsyncSettings::Clock::real;
+      if (real && (c.phase != Phase::waits_for_turn || c.free_since > now())) continue;
+      if (next < 0 || due(c) < due(clock(next))) next = j;
+    }
+  }
+  return next >= 0 && clock(next).phase == Phase::waits_for_turn ? next : -1;
+}
+
+int AsyncEngine::next_gradient() const {
+  int next = -1;
+  for (int j = 0; j < learners(); ++j) {
+    if (clock(j).phase != Phase::waits_for_worker) continue;
+    if (next < 0 || due(clock(j)) < due(clock(next))) next = j;
+  }
+  return next;
+}
+
+bool AsyncEngine::over() const {
+  if (error_) return true;
+  const bool no_more = stopped_ || (claimed_ == segment().batches && !ends_epoch());
+  return std::all_of(clocks_.begin(), clocks_.end(), [&](const NodeClock& c) {
+    return c.phase == Phase::waits_for_turn && (no_more || c.parked);
+  });
+}
+
+void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
+  double soonest = std::numeric_limits<double>::infinity();
+  for (const NodeClock& c : clocks_) {
+    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && c.free_since > now();
+    if (stretched) soonest = std::min(soonest, c.free_since);
+  }
+  if (settings_.clock == AsyncSettings::Clock::real && std::isfinite(soonest)) {
+    changed_.wait_for(lock, Seconds(soonest - now()));
+  } else {
+    changed_.wait(lock);
+  }
+}
+
+void AsyncEngine::work(int worker) {
+  std::unique_lock lock(mutex_);
+  while (!over()) {
+    if (const int node = next_turn(); node >= 0) {
+      take_turn(worker, node, lock);
+    } else if (const int waiting = next_gradient(); waiting >= 0) {
+      compute(worker, waiting, lock);
+    } else {
+      expect_more_turns();
+      wait_for_change(lock);
+    }
+  }
+}
+
+/// Of a replayed order that ends too soon.
+void AsyncEngine::expect_more_turns() const {
+  if (settings_.clock != AsyncSettings::Clock::replayed) return;
+  if (turns_ < static_cast<int64_t>(settings_.replay.size())) return;
+  crossbow::fail("the order to be replayed ends after {} turns, and the run does not", turns_);
+}
+
+bool AsyncEngine::may_begin(int node) const {
+  if (!settings_.staleness) return true;
+  int64_t slowest = std::numeric_limits<int64_t>::max();
+  for (const NodeClock& c : clocks_) {
+    if (!c.parked) slowest = std::min(slowest, c.state.epoch_updates);
+  }
+  return clock(node).state.epoch_updates - slowest <= *settings_.staleness;
+}
+
+/// Nodes that were too far ahead and are not any more.
+void AsyncEngine::let_go_on() {
+  const bool left = claimed_ < segment().batches;
+  for (int j = 0; j < learners(); ++j) {
+    NodeClock& c = clock(j);
+    if (!c.state.held || (left && !may_begin(j))) continue;
+    c.state.held = false;
+  }
+}
+
+void AsyncEngine::describe_turn(int node) {
+  NodeClock& c = clock(node);
+  NodeState& s = c.state;
+  const double time = s.time;
+  if (s.stepping) {
+    nodes_.end_step(node, learner(node).gradients(), s.lr);
+    ++updates_;
+    ++s.report.updates;
+    ++s.epoch_updates;
+    s.report.rows += s.rows;
+    const int64_t staleness = updates_ - 1 - c.updates_before;
+    s.report.staleness += staleness;
+    s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
+  }
+  const bool left = claimed_ < segment().batches;
+  s.stepping = left && may_begin(node);
+  s.held = left && !s.stepping;
+  c.parked = !left;
+  if (s.stepping) {
+    nodes_.begin_step(node);
+    const int64_t batch = segment().first_batch + claimed_++;
+    s.lr = segment().rate(batch);
+    s.rows = rows_of(batch);
+    s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps);
+    c.batches[static_cast<size_t>(c.number++) % c.batches.size()] = batch;
+    c.updates_before = updates_;
+  }
+  for (NodeClock& other : clocks_) {
+    if (other.state.held) other.state.time = std::max(other.state.time, time);
+  }
+  let_go_on();
+  ++turns_;
+  order_.push_back(node);
+}
+
+void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
+  // Of a whole epoch every step is ended: a run that is stopped there is at its end.
+  if (claimed_ < segment().batches && segment().stop()) {
+    stopped_ = true;
+    changed_.notify_all();
+    return;
+  }
+  NodeClock& c = clock(node);
+  const double began = now();
+  c.state.report.waiting += began - c.free_since;
+  const bool ends = c.state.stepping;
+  c.phase = Phase::in_turn;
+  describe_turn(node);
+  changed_.notify_all();
+  lock.unlock();
+  Queue& queue = this->queue(worker);
+  if (ends) queue.wait(learner(node).done());
+  nodes_.do_turn(node, queue);
+  lock.lock();
+  c.free_since = now();
+  turn_seconds_ += c.free_since - began;
+  c.state.report.busy += c.free_since - began;
+  c.phase = c.state.stepping ? Phase::waits_for_worker : Phase::waits_for_turn;
+  if (c.state.stepping && settings_.clock == AsyncSettings::Clock::real) {
+    compute(worker, node, lock);
+  } else {
+    changed_.notify_all();
+  }
+}
+
+void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lock) {
+  NodeClock& c = clock(node);
+  const double began = now();
+  c.state.report.waiting += began - c.free_since;
+  c.phase = Phase::computes;
+  const int64_t number = c.number - 1;
+  const int64_t batch = c.batches[static_cast<size_t>(number) % c.batches.size()];
+  lock.unlock();
+  Step step;
+  Queue& queue = this->queue(worker);
+  queue.wait(nodes_.done(node));
+  Flight& flight = prepare(node, number, batch, step);
+  learner(node).step(worker, step, flight.batch->rows, 0, 0, {}, flight.part_losses(),
+                     [] { return true; });
+  launch(queue, node, flight, number);
+  lock.lock();
+  c.phase = Phase::waits_for_turn;
+  c.free_since = now();
+  c.state.report.busy += c.free_since - began;
+  if (settings_.clock == AsyncSettings::Clock::real) {
+    c.free_since += (settings_.pace.slowness_of(node) - 1) * (c.free_since - began);
+  }
+  changed_.notify_all();
+}
+
+void AsyncEngine::end(const Segment&) {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  if (!ends_epoch() || claimed_ < segment().batches) return;
+  double last = 0;
+  for (const NodeClock& c : clocks_) last = std::max(last, c.state.time);
+  for (NodeClock& c : clocks_) {
+    c.state.report.waiting += now() - c.free_since;
+    c.state.time = last;
+    c.state.epoch_updates = 0;
+    c.parked = false;
+  }
+}
+
+int64_t AsyncEngine::batches_done() const {
+  const std::lock_guard lock(mutex_);
+  int64_t done = claimed_;
+  for (int j = 0; j < learners(); ++j) {
+    const NodeClock& c = clock(j);
+    const int64_t next = landed(j);
+    if (next == c.number) continue;
+    const int64_t batch = c.batches[static_cast<size_t>(next) % c.batches.size()];
+    done = std::min(done, batch - segment().first_batch);
+  }
+  return done;
+}
+
+void AsyncEngine::fail(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  nodes_.give_up();
+  changed_.notify_all();
+}
+
+bool AsyncEngine::failed() const {
+  const std::lock_guard lock(mutex_);
+  return error_ != nullptr;
+}
+
+void AsyncEngine::time_step(const Step& step, double lr, std::span<double> seconds) {
+  learner(0).timed_step(0, step, lr, 0, {}, seconds);
+}
+
+/// The step leaves its gradient; a turn reads it again.
+UpdateTraffic AsyncEngine::update_traffic() const {
+  const auto slots = static_cast<double>(optimizer().slots.size());
+  return {4 + 2 * slots, 2 + slots};
+}
+
+}  // namespace crossbow

@@ -1,0 +1,132 @@
+// Learners that do not wait for each other.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "learner/engine.h"
+#include "learner/nodes.h"
+#include "learner/pace.h"
+
+namespace crossbow {
+
+struct AsyncSettings {
+  /// Virtual: turns come in the order of seeded times, so the bits depend neither on workers nor on
+  /// real times. Real: as soon as a step is done. Replayed: in the order of `replay`.
+  enum class Clock { virtual_time, real, replayed };
+  Clock clock = Clock::real;
+  Pace pace;  // virtual: of all nodes; real: its slowness stretches a node's steps
+  /// Steps that a node may be ahead of the slowest when it begins another one.
+  std::optional<int64_t> staleness;
+  std::vector<int32_t> replay;  // as order()
+};
+
+/// What a node has done in the run so far.
+struct NodeReport {
+  int64_t updates = 0, rows = 0;
+  double busy = 0, waiting = 0;                  // seconds: of its steps; for others, or stretched
+  int64_t staleness = 0, largest_staleness = 0;  // others' updates while its steps were under way
+};
+
+/// The learners of one device, here called nodes, step at their own pace. A node's turn ends one
+/// step and begins the next; turns are described one after the other, so a run computes what it
+/// would if each were done at once. A node takes the next batch of the segment.
+///
+/// A segment that is stopped, or that ends within an epoch, leaves steps that have a gradient but
+/// whose turn has not come; the next segment goes on with them. At an epoch's end all nodes wait
+/// for the last one.
+class AsyncEngine final : public Engine {
+ public:
+  /// `model` must not update by itself (CompileOptions::update).
+  AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgorithm> algorithm,
+              AsyncSettings settings, const EngineOptions& options);
+
+  void start_from(const Replica& model) override;
+  std::vector<EngineBuffer> buffers() const override;
+  void resume(int64_t exchanges, int64_t since_exchange) override;
+  int64_t exchanges() const override { return turns_; }
+  int64_t since_exchange() const override { return 0; }
+  std::optional<double> distance() override;
+  bool synchronises() const override { return true; }
+  std::pair<double, double> sync_seconds() const override { return {turn_seconds_, 0}; }
+  const std::byte* weights(int j) const override { return nodes_.weights(j); }
+  void time_step(const Step& step, double lr, std::span<double> seconds) override;
+  UpdateTraffic update_traffic() const override;
+
+  /// Where a node stands, between segments: a plain value, to be saved with buffers().
+  struct NodeState {
+    double time = 0;        // virtual: when its turn comes
+    bool stepping = false;  // has a gradient, to be applied then
+    bool held = false;      // too far ahead to begin a step
+    double lr = 0;          // of the step
+    int64_t rows = 0;
+    int64_t epoch_updates = 0;
+    Nodes::Numbers numbers;
+    NodeReport report;
+  };
+  std::vector<NodeState> node_states();
+  void set_node_states(std::span<const NodeState> states);
+  /// Whose turns they were, since start_from.
+  const std::vector<int32_t>& order() const { return order_; }
+
+ private:
+  using Seconds = std::chrono::duration<double>;
+  enum class Phase { waits_for_turn, in_turn, waits_for_worker, computes };
+  struct NodeClock {
+    Phase phase = Phase::waits_for_turn;
+    NodeState state;
+    bool parked = false;                     // until the epoch's end
+    int64_t number = 0;                      // of the next step in the segment
+    std::array<int64_t, 4> batches{};        // of the segment's last steps, by number
+    int64_t updates_before = 0;              // of all nodes, when the step began
+    double free_since = 0, computed_in = 0;  // real seconds
+  };
+
+  void begin(const Segment& segment) override;
+  void work(int worker) override;
+  void fail(std::exception_ptr error) override;
+  bool failed() const override;
+  void drain() override {}
+  void end(const Segment& segment) override;
+  int64_t batches_done() const override;
+  void write_evaluated(Queue& queue, std::byte* to) override { nodes_.write_evaluated(queue, to); }
+
+  NodeClock& clock(int node) { return clocks_[static_cast<size_t>(node)]; }
+  const NodeClock& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }
+  bool ends_epoch() const {
+    return segment().first_batch + segment().batches == segment().epoch_batches;
+  }
+  double now() const { return Seconds(std::chrono::steady_clock::now() - start_).count(); }
+
+  /// All of these with the lock. Which node's turn is next, −1 if none may be taken now.
+  int next_turn() const;
+  /// When the node's turn comes, by the clock.
+  double due(const NodeClock& clock) const;
+  /// The node whose gradient is needed first, of those that nobody computes; −1 if there is none.
+  int next_gradient() const;
+  bool over() const;
+  void expect_more_turns() const;
+  void wait_for_change(std::unique_lock<std::mutex>& lock);
+  void take_turn(int worker, int node, std::unique_lock<std::mutex>& lock);
+  void describe_turn(int node);
+  bool may_begin(int node) const;
+  void let_go_on();
+  void compute(int worker, int node, std::unique_lock<std::mutex>& lock);
+
+  const AsyncSettings settings_;
+  Nodes nodes_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+
+  mutable std::mutex mutex_;  // guards all below, and the describing of turns
+  std::condition_variable changed_;
+  std::vector<NodeClock> clocks_;  // by node
+  std::vector<int32_t> order_;
+  bool stopped_ = false;
+  int64_t claimed_ = 0;  // batches of the segment
+  int64_t turns_ = 0, updates_ = 0;
+  double turn_seconds_ = 0;
+  std::exception_ptr error_;
+};
+
+}  // namespace crossbow

@@ -1,0 +1,56 @@
+#include "learner/lockstep_time.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace crossbow {
+
+LockstepTime::LockstepTime(int learners, uint64_t seed, Pace pace)
+    : seed_(seed), pace_(std::move(pace)), learners_(static_cast<size_t>(learners)) {
+  start_segment();
+}
+
+void LockstepTime::start_segment() {
+  const double last = now();
+  for (Learner& learner : learners_) {
+    learner.waited += last - learner.end;
+    learner.end = last;
+  }
+  start_ = last;
+  exchanges_ = 0;
+}
+
+double LockstepTime::now() const {
+  double last = 0;
+  for (const Learner& learner : learners_) last = std::max(last, learner.end);
+  return last;
+}
+
+double LockstepTime::complete(int64_t exchanges) const {
+  if (exchanges == 0) return start_;
+  assert(exchanges == exchanges_ || exchanges + 1 == exchanges_);
+  return exchanges == exchanges_ ? last_two_[1] : last_two_[0];
+}
+
+void LockstepTime::add_exchanges(const Lockstep& lockstep, int64_t iterations) {
+  while (lockstep.needed_to_exchange(exchanges_) <= iterations) {
+    last_two_ = {last_two_[1], now()};
+    ++exchanges_;
+  }
+}
+
+void LockstepTime::iteration(const Lockstep& lockstep, int64_t i) {
+  add_exchanges(lockstep, i);
+  const double may_begin = complete(lockstep.needed_to_begin(i));
+  const double may_end = complete(lockstep.needed_to_update(i));
+  for (size_t j = 0; j < learners_.size(); ++j) {
+    Learner& learner = learners_[j];
+    const double begin = std::max(learner.end, may_begin);
+    const double duration = pace_.duration(seed_, static_cast<int>(j), learner.steps++);
+    const double end = std::max(begin + duration, may_end);
+    learner.waited += end - learner.end - duration;
+    learner.end = end;
+  }
+}
+
+}  // namespace crossbow

@@ -1,0 +1,46 @@
+// How long learners that wait for each other would take on the virtual clock.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "learner/lockstep.h"
+#include "learner/pace.h"
+
+namespace crossbow {
+
+/// Follows the learners of a synchronous run, whose steps take the times of a pace and whose
+/// exchanges take none: to be told of each iteration, it keeps when each learner is done. One
+/// thread.
+class LockstepTime {
+ public:
+  LockstepTime(int learners, uint64_t seed, Pace pace);
+
+  /// Before iterations from 0 on. All learners begin with the last one, as they do after an
+  /// evaluation.
+  void start_segment();
+  void iteration(const Lockstep& lockstep, int64_t i);
+
+  /// When the last learner is done, in steps of an ordinary one.
+  double now() const;
+  /// How long a learner has waited for others.
+  double waited(int learner) const { return learners_[static_cast<size_t>(learner)].waited; }
+
+ private:
+  struct Learner {
+    double end = 0, waited = 0;
+    int64_t steps = 0;
+  };
+  /// When so many of the segment's exchanges were complete: all that are known, or one less.
+  double complete(int64_t exchanges) const;
+  void add_exchanges(const Lockstep& lockstep, int64_t iterations);
+
+  const uint64_t seed_;
+  const Pace pace_;
+  std::vector<Learner> learners_;
+  double start_ = 0;                  // of the segment
+  int64_t exchanges_ = 0;             // of the segment
+  std::array<double, 2> last_two_{};  // when the last but one was complete, and the last
+};
+
+}  // namespace crossbow

@@ -1,0 +1,295 @@
+#include "learner/nodes.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/rng.h"
+
+namespace crossbow {
+namespace {
+
+bool operator==(const Terms& a, const Terms& b) {
+  return a.weights == b.weights && a.own == b.own && a.other == b.other;
+}
+
+/// Of at most four vectors, without those that count for nothing.
+class Sum {
+ public:
+  void add(double factor, const void* vector) {
+    if (factor == 0) return;
+    factors_[count_] = factor;
+    vectors_[count_++] = vector;
+  }
+  void write(const VectorMath& math, void* out, int64_t n) const {
+    math.combine({factors_.data(), count_}, {vectors_.data(), count_}, out, n);
+  }
+
+ private:
+  std::array<double, 4> factors_{};
+  std::array<const void*, 4> vectors_{};
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+/// What an algorithm asks for is added to the node's turn.
+class Nodes::Hook : public Peers {
+ public:
+  Hook(Nodes& all, int node, bool after)
+      : all_(all),
+        node_(node),
+        numbers_(all.numbers(node)),
+        rng_(all.options_.seed, Purpose::gossip, static_cast<uint32_t>(node),
+             static_cast<uint64_t>(numbers_.steps) * 2 + (after ? 0 : 1)) {}
+
+  int node() const override { return node_; }
+  int nodes() const override { return all_.count(); }
+  int64_t steps() const override { return numbers_.steps; }
+  double draw() override { return static_cast<double>(rng_.uniform()); }
+  double mass() const override { return numbers_.mass; }
+  void set_mass(double mass) override { numbers_.mass = mass; }
+
+  void mix_server(const Mix& mix) override {
+    all_.add(node_, Operation::Kind::mix, &all_.server_).mix = mix;
+  }
+  void mix_peer(int peer, const Mix& mix) override {
+    assert(all_.traits_.pairs || mix.other == Mix{}.other);
+    all_.add(node_, Operation::Kind::mix, &all_.of(peer).weights).mix = mix;
+  }
+  void post(int peer, const Terms& vector, double mass) override {
+    Node& to = all_.nodes_[static_cast<size_t>(peer)];
+    Peers::Inbox& inbox = to.numbers.inbox;
+    OrderedVector* const theirs = vector.other == 0 ? nullptr : &all_.of(peer).weights;
+    Operation& operation = all_.add(node_, Operation::Kind::post, theirs, &to.inbox);
+    operation.sent = vector;
+    operation.first = inbox.messages == 0;
+    ++inbox.messages;
+    inbox.mass += mass;
+  }
+  Peers::Inbox inbox() const override { return numbers_.inbox; }
+  void take_inbox(const Mix& mix) override {
+    all_.add(node_, Operation::Kind::mix, &all_.nodes_[static_cast<size_t>(node_)].inbox).mix = mix;
+    numbers_.inbox = {};
+  }
+
+ private:
+  Nodes& all_;
+  const int node_;
+  Numbers& numbers_;
+  Rng rng_;
+};
+
+Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLayout& layout,
+             const Optimizer& optimizer, Device& device, const NodesOptions& options)
+    : algorithm_(std::move(algorithm)),
+      traits_(algorithm_->traits()),
+      optimizer_(optimizer),
+      options_(options),
+      dtype_(layout.dtype),
+      elements_(layout.parameter_elements),
+      element_bytes_(static_cast<int64_t>(size_of(dtype_))),
+      chunks_(layout.pieces(*optimizer.rule, device.exchange_piece())),
+      nodes_(static_cast<size_t>(options.nodes)) {
+  const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
+  int64_t largest = 0;
+  for (const auto& chunk : chunks_) largest = std::max(largest, chunk.elements);
+  for (size_t j = 0; j < nodes_.size(); ++j) {
+    Node& node = nodes_[j];
+    node.done = device.make_event();
+    if (reads_snapshot()) node.snapshot = device.allocate_zeroed(bytes);
+    if (options.clip_norm > 0) node.clip = device.allocate(2 * sizeof(double));
+    for (Buffer& scratch : node.scratch) {
+      scratch = device.allocate(static_cast<size_t>(largest * element_bytes_));
+    }
+    if (traits_.inbox) node.inbox = OrderedVector(device, bytes, chunks_.size());
+    if (traits_.own_buffer) node.own = device.allocate_zeroed(bytes);
+    if (traits_.live && j > 0) continue;
+    node.weights = OrderedVector(device, bytes, chunks_.size());
+    for (size_t i = 0; i < optimizer.slots.size(); ++i) {
+      node.slots.push_back(device.allocate_zeroed(bytes));
+    }
+  }
+  if (traits_.server) server_ = OrderedVector(device, bytes, chunks_.size());
+}
+
+void Nodes::start_from(Device& device, const std::byte* weights) {
+  const auto fill = [&](std::byte* to) {
+    const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
+    if (to) device.copy_now(to, weights, bytes);
+  };
+  for (Node& node : nodes_) {
+    fill(node.weights.data());
+    fill(node.own.data());
+    for (const Buffer& slot : node.slots) device.zero_now(slot.data(), slot.size());
+    node.numbers = {};
+  }
+  fill(server_.data());
+}
+
+std::byte* Nodes::read(int node) const {
+  return reads_snapshot() ? nodes_[static_cast<size_t>(node)].snapshot.data() : weights(node);
+}
+
+Nodes::Operation& Nodes::add(int index, Operation::Kind kind, OrderedVector* other,
+                             OrderedVector* inbox) {
+  Node& node = nodes_[static_cast<size_t>(index)];
+  assert(node.length < kMostOperations);
+  Operation& operation = node.turn[node.length++];
+  operation = {};
+  operation.kind = kind;
+  operation.vectors = {&of(index).weights, other, inbox};
+  for (size_t v = 0; v < operation.vectors.size(); ++v) {
+    if (operation.vectors[v]) operation.places[v] = operation.vectors[v]->enter();
+  }
+  return operation;
+}
+
+void Nodes::end_step(int index, const std::byte* gradient, double lr) {
+  Numbers& numbers = this->numbers(index);
+  Operation& update = add(index, Operation::Kind::update);
+  update.gradient = gradient;
+  update.step = optimizer_.at(lr * algorithm_->rate_factor(numbers.mass));
+  ++numbers.steps;
+  Hook hook(*this, index, /*after=*/true);
+  algorithm_->after_step(hook);
+}
+
+void Nodes::begin_step(int index) {
+  Hook hook(*this, index, /*after=*/false);
+  algorithm_->before_step(hook);
+  if (reads_snapshot()) add(index, Operation::Kind::snapshot);
+}
+
+void Nodes::do_turn(int index, Queue& queue) {
+  Node& node = nodes_[static_cast<size_t>(index)];
+  queue.wait(*node.done);
+  for (size_t i = 0; i < node.length; ++i) {
+    const Operation& operation = node.turn[i];
+    if (operation.gradient) find_clip_scale(node, operation.gradient, queue.math(dtype_));
+    for (size_t c = 0; c < chunks_.size(); ++c) {
+      for (size_t v = 0; v < operation.vectors.size(); ++v) {
+        if (operation.vectors[v])
+          operation.vectors[v]->wait(c, operation.places[v], queue, given_up_);
+      }
+      const ParameterLayout::Piece& chunk = chunks_[c];
+      const int64_t at = chunk.first * element_bytes_;
+      switch (operation.kind) {
+        case Operation::Kind::update:
+          update(node, operation, chunk, queue);
+          break;
+        case Operation::Kind::mix:
+          mix(node, operation, chunk, queue);
+          break;
+        case Operation::Kind::post:
+          post(node, operation, chunk, queue);
+          break;
+        case Operation::Kind::snapshot:
+          queue.copy(node.snapshot.data() + at, of(index).weights.data() + at,
+                     static_cast<size_t>(chunk.elements * element_bytes_));
+      }
+      for (size_t v = 0; v < operation.vectors.size(); ++v) {
+        if (operation.vectors[v]) operation.vectors[v]->pass(c, operation.places[v], queue);
+      }
+    }
+  }
+  node.length = 0;
+  queue.mark(*node.done);
+}
+
+void Nodes::find_clip_scale(const Node& node, const std::byte* gradient,
+                            const VectorMath& math) const {
+  if (!node.clip.data()) return;
+  auto* const squared_norm = node.clip.as<double>();
+  math.squared_norm(gradient, elements_, squared_norm);
+  math.find_clip_scale(options_.clip_norm, squared_norm, 1, squared_norm + 1);
+}
+
+void Nodes::update(const Node& node, const Operation& operation,
+                   const ParameterLayout::Piece& chunk, Queue& queue) const {
+  const int64_t at = chunk.first * element_bytes_;
+  const Node& owner = traits_.live ? nodes_[0] : node;
+  std::byte* const weights = operation.vectors[0]->data() + at;
+  const double* const scale = node.clip.data() ? node.clip.as<double>() + 1 : nullptr;
+  queue.math(dtype_).update(
+      *optimizer_.rule, operation.step,
+      {weights, operation.gradient + at, addresses_of(owner.slots, at), nullptr, weights, scale},
+      chunk.elements);
+}
+
+void Nodes::post(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
+                 Queue& queue) const {
+  const int64_t at = chunk.first * element_bytes_;
+  const auto& [weights, theirs, inbox] = operation.vectors;
+  Sum sum;
+  sum.add(operation.sent.weights, weights->data() + at);
+  if (node.own.data()) sum.add(operation.sent.own, node.own.data() + at);
+  if (theirs) sum.add(operation.sent.other, theirs->data() + at);
+  if (!operation.first) sum.add(1, inbox->data() + at);
+  sum.write(queue.math(dtype_), inbox->data() + at, chunk.elements);
+}
+
+/// Of vectors that change each new one is computed before any of the old ones goes.
+void Nodes::mix(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
+                Queue& queue) const {
+  struct Target {
+    const Terms* terms;
+    std::byte* out;
+  };
+  const int64_t at = chunk.first * element_bytes_;
+  std::byte* const weights = operation.vectors[0]->data() + at;
+  std::byte* const other = operation.vectors[1]->data() + at;
+  std::byte* const own = node.own.data() ? node.own.data() + at : nullptr;
+  std::array<Target, 3> targets;
+  size_t count = 0;
+  const auto add_target = [&](const Terms& terms, const Terms& unchanged, std::byte* out) {
+    if (out && !(terms == unchanged)) targets[count++] = {&terms, out};
+  };
+  static constexpr Mix kNothing{};
+  add_target(operation.mix.weights, kNothing.weights, weights);
+  add_target(operation.mix.own, kNothing.own, own);
+  add_target(operation.mix.other, kNothing.other, other);
+  for (size_t t = 0; t < count; ++t) {
+    Sum sum;
+    sum.add(targets[t].terms->weights, weights);
+    if (own) sum.add(targets[t].terms->own, own);
+    sum.add(targets[t].terms->other, other);
+    const bool last = t + 1 == count;
+    sum.write(queue.math(dtype_), last ? targets[t].out : node.scratch[t].data(), chunk.elements);
+  }
+  for (size_t t = 0; t + 1 < count; ++t) {
+    queue.copy(targets[t].out, node.scratch[t].data(),
+               static_cast<size_t>(chunk.elements * element_bytes_));
+  }
+}
+
+void Nodes::write_evaluated(Queue& queue, std::byte* to) const {
+  const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
+  if (traits_.server || traits_.live) {
+    return queue.copy(to, traits_.server ? server_.data() : weights(0), bytes);
+  }
+  double all = 0;
+  for (const Node& node : nodes_) all += node.numbers.mass;
+  std::vector<double> shares;
+  std::vector<const void*> vectors;
+  for (const Node& node : nodes_) {
+    shares.push_back(node.numbers.mass / all);
+    vectors.push_back(node.weights.data());
+  }
+  queue.math(dtype_).combine(shares, vectors, to, elements_);
+}
+
+std::vector<std::byte*> Nodes::state() const {
+  std::vector<std::byte*> all;
+  const auto add = [&](std::byte* data) {
+    if (data) all.push_back(data);
+  };
+  add(server_.data());
+  for (const Node& node : nodes_) {
+    add(node.own.data());
+    add(node.snapshot.data());
+    add(node.inbox.data());
+  }
+  return all;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,124 @@
+// The memory of asynchronous nodes, and what their algorithm does with it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "learner/ordered_vector.h"
+#include "plan/program.h"
+#include "sync/async.h"
+
+namespace crossbow {
+
+struct NodesOptions {
+  int nodes = 1;
+  uint64_t seed = 0;
+  double clip_norm = 0;  // 0: no limit
+};
+
+/// Of one device. Between two steps of a node comes its turn: it ends the one step, with the
+/// gradient that this has made, and begins the next. A turn is described first, which takes no time
+/// and happens under a lock; then the thread that described it gives its work to a queue, while
+/// others are at theirs. All comes out as if each turn were done at once, in the order in which
+/// they were described.
+class Nodes {
+ public:
+  Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLayout& layout,
+        const Optimizer& optimizer, Device& device, const NodesOptions& options);
+
+  int count() const { return static_cast<int>(nodes_.size()); }
+
+  /// Every node, and the server, begins with these weights.
+  void start_from(Device& device, const std::byte* weights);
+
+  /// The weights that the node's programs read while a step is under way.
+  std::byte* read(int node) const;
+
+  /// Describe a turn; with the lock, either or both in this order, then `do_turn` before the next.
+  /// The gradient stays where it is.
+  void end_step(int node, const std::byte* gradient, double lr);
+  void begin_step(int node);
+  /// Gives the queue the node's turn; it has been told to wait for the gradient. Afterwards
+  /// `done(node)` stands for the turn. Any number of nodes' at a time.
+  void do_turn(int node, Queue& queue);
+  /// Work that waits for its turn fails from now on: somebody's will not be done.
+  void give_up() { given_up_.store(true, std::memory_order_relaxed); }
+  const Event& done(int node) const { return *nodes_[static_cast<size_t>(node)].done; }
+
+  /// Between segments: the server's model, the one set of weights, or the nodes' mean by mass.
+  void write_evaluated(Queue& queue, std::byte* to) const;
+  bool live() const { return traits_.live; }
+  /// A node's own, or what all share.
+  std::byte* weights(int node) const { return of(node).weights.data(); }
+  std::span<const Buffer> slots(int node) const { return of(node).slots; }
+  /// What a run needs beside weights and slots to go on: the server's model, then what else each
+  /// node has. Always as many.
+  std::vector<std::byte*> state() const;
+
+  /// Of a node, to be saved.
+  struct Numbers {
+    int64_t steps = 0;
+    double mass = 1;
+    Peers::Inbox inbox;
+  };
+  Numbers& numbers(int node) { return nodes_[static_cast<size_t>(node)].numbers; }
+
+ private:
+  class Hook;
+  /// What is done with a node's weights and vectors of others.
+  struct Operation {
+    enum class Kind { update, mix, post, snapshot } kind = Kind::update;
+    const std::byte* gradient = nullptr;  // of an update
+    UpdateStep step;
+    Mix mix;
+    Terms sent;          // of a post
+    bool first = false;  // of a post: nothing is there yet
+    /// In line for which of these it stands, and its places: the node's weights, Terms::other, and
+    /// a peer's inbox.
+    std::array<OrderedVector*, 3> vectors{};
+    std::array<int64_t, 3> places{};
+  };
+  static constexpr size_t kMostOperations = 12;
+  struct Node {
+    OrderedVector weights, inbox;
+    Buffer own, snapshot;
+    std::vector<Buffer> slots;
+    Buffer clip;        // with a clip norm: the gradient's squared norm, and the scale that follows
+    Buffer scratch[2];  // of a chunk
+    std::unique_ptr<Event> done;
+    Numbers numbers;
+    std::array<Operation, kMostOperations> turn;
+    size_t length = 0;  // of the turn
+  };
+
+  /// Whose weights are the node's: with one set for all, the first one's.
+  Node& of(int node) { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
+  const Node& of(int node) const { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
+  bool reads_snapshot() const { return traits_.live || traits_.pairs; }
+  /// Adds to the node's turn, in line for its weights and these.
+  Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,
+                 OrderedVector* inbox = nullptr);
+
+  void find_clip_scale(const Node& node, const std::byte* gradient, const VectorMath& math) const;
+  void update(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
+              Queue& queue) const;
+  void mix(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
+           Queue& queue) const;
+  void post(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
+            Queue& queue) const;
+
+  const std::shared_ptr<const AsyncAlgorithm> algorithm_;
+  const AsyncAlgorithm::Traits traits_;
+  const Optimizer optimizer_;
+  const NodesOptions options_;
+  const DType dtype_;
+  const int64_t elements_, element_bytes_;
+  const std::vector<ParameterLayout::Piece> chunks_;
+  std::vector<Node> nodes_;
+  OrderedVector server_;
+  std::atomic<bool> given_up_{false};
+};
+
+}  // namespace crossbow

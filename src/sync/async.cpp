@@ -1,0 +1,52 @@
+#include "sync/async.h"
+
+#include "core/nearest.h"
+#include "core/registry.h"
+#include "sync/check_options.h"
+
+namespace crossbow {
+namespace {
+
+Registry<AsyncEntry>& registry() {
+  static Registry<AsyncEntry> entries("asynchronous algorithm");
+  return entries;
+}
+
+}  // namespace
+
+RegisterAsync::RegisterAsync(const AsyncEntry& entry) {
+  registry().add(entry.name, entry);
+}
+
+std::vector<AsyncEntry> async_catalogue() {
+  std::vector<AsyncEntry> entries;
+  for (const auto& [name, entry] : registry()) entries.push_back(entry);
+  return entries;
+}
+
+std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
+                                                 const AsyncOptions& options) {
+  const AsyncEntry* const entry = registry().find(name);
+  if (!entry) {
+    const auto names = registry().names();
+    fail_usage("`sync` {}: there is no such asynchronous algorithm; known are {}{}", name,
+               fmt::join(names, ", "), did_you_mean(name, names));
+  }
+  const SyncUses uses{.period = entry->uses.period, .alpha = entry->uses.alpha};
+  check_options(name, options.sync, uses, entry->needs.momentum);
+  const auto& probability = options.gossip_probability;
+  if (probability && !entry->uses.gossip_probability) {
+    fail_usage("`gossip-probability`: `sync` {} has no use for it; leave it out", name);
+  }
+  if (probability && !(*probability > 0 && *probability <= 1)) {
+    fail_usage("`gossip-probability` {}: it must be above 0 and at most 1", *probability);
+  }
+  return entry->make(options);
+}
+
+int Peers::draw_peer() {
+  const int other = static_cast<int>(draw() * (nodes() - 1));
+  return other < node() ? other : other + 1;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,117 @@
+// How learners agree that do not wait for each other, called nodes: each takes steps on its own
+// weights at its own pace. Before and after a step an asynchronous algorithm may look at what its
+// node shares with others. One file an algorithm.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "sync/sync.h"
+
+namespace crossbow {
+
+/// A linear combination of the vectors that an operation works on: the node's weights w, the
+/// algorithm's own buffer, and what the other side has.
+struct Terms {
+  double weights = 0, own = 0, other = 0;
+};
+
+/// What these vectors become, each from what all were before, element by element.
+struct Mix {
+  Terms weights = {.weights = 1}, own = {.own = 1}, other = {.other = 1};
+};
+
+/// A node's end of what nodes share, for the hooks of an algorithm. Each operation works on whole
+/// vectors. Hooks of all nodes take place one after the other: what they ask for is done later, but
+/// as if it were done at once.
+///
+/// A node's weights w have a mass m, at first 1: together they stand for the vector m·w, of which a
+/// node may send a part to others (push-sum, Kempe, Dobra & Gehrke 2003).
+class Peers {
+ public:
+  virtual ~Peers() = default;
+
+  virtual int node() const = 0;
+  virtual int nodes() const = 0;
+  /// That the node has taken since the run began.
+  virtual int64_t steps() const = 0;
+  /// In [0, 1), another one at each call, of which the run's seed and the node's steps decide.
+  virtual double draw() = 0;
+  /// One of the other nodes, all equally likely.
+  int draw_peer();
+
+  virtual double mass() const = 0;
+  virtual void set_mass(double mass) = 0;
+
+  /// With the server's model z.
+  virtual void mix_server(const Mix& mix) = 0;
+  /// With the weights of a peer, whose step may be under way.
+  virtual void mix_peer(int peer, const Mix& mix) = 0;
+  /// Sends a peer a vector and a mass; Terms::other is the peer's weights.
+  virtual void post(int peer, const Terms& vector, double mass) = 0;
+
+  /// What others have sent since this was last taken.
+  struct Inbox {
+    int64_t messages = 0;
+    double mass = 0;  // of all
+  };
+  virtual Inbox inbox() const = 0;
+  /// With the sum of the messages' vectors; afterwards there is none.
+  virtual void take_inbox(const Mix& mix) = 0;
+};
+
+/// Immutable, so thread-safe; what changes lies behind `Peers`.
+class AsyncAlgorithm {
+ public:
+  struct Traits {
+    /// Nodes have no weights of their own: they read and change one set while others do, too.
+    bool live = false;
+    /// There is a server with a model of its own, which is what is evaluated; else the mean of the
+    /// nodes by mass, or the one set of weights.
+    bool server = false;
+    /// Peers change a node's weights, also while its step is under way.
+    bool pairs = false;
+    bool own_buffer = false;  // shaped as the weights, and equal to them at first
+    bool inbox = false;
+  };
+
+  virtual ~AsyncAlgorithm() = default;
+  virtual Traits traits() const = 0;
+  /// Ask for at most four operations.
+  virtual void before_step(Peers&) const {}
+  virtual void after_step(Peers&) const {}
+  /// What the rate of a step is multiplied by, of a node with that mass.
+  virtual double rate_factor(double /*mass*/) const { return 1; }
+};
+
+/// Beside SyncOptions.
+struct AsyncOptions {
+  SyncOptions sync;                          // its learners are the nodes
+  std::optional<double> gossip_probability;  // that a step is followed by gossip
+};
+
+struct AsyncUses {
+  bool period = false, alpha = false, gossip_probability = false;
+};
+
+struct AsyncEntry {
+  std::string_view name, summary;
+  AsyncUses uses;
+  std::unique_ptr<const AsyncAlgorithm> (*make)(const AsyncOptions& options);
+  SolverNeeds needs = {};
+};
+/// In alphabetical order.
+std::vector<AsyncEntry> async_catalogue();
+/// Throws UsageError as make_sync does, and for fewer than two nodes, unless the algorithm is live
+/// or has a server.
+std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
+                                                 const AsyncOptions& options);
+
+/// `const RegisterAsync k{{"hogwild", "…", {}, make}};`
+struct RegisterAsync {
+  explicit RegisterAsync(const AsyncEntry& entry);
+};
+
+}  // namespace crossbow

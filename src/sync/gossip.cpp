@@ -1,0 +1,15 @@
+#include "sync/gossip.h"
+
+#include "core/error.h"
+
+namespace crossbow {
+
+GossipTimes::GossipTimes(const AsyncOptions& o)
+    : period_(o.sync.period.value_or(1)), probability_(o.gossip_probability) {
+  if (o.sync.period && o.gossip_probability) {
+    fail_usage(
+        "`sync-period` and `gossip-probability` both say when nodes gossip; leave one of them out");
+  }
+}
+
+}  // namespace crossbow

@@ -1,0 +1,23 @@
+// When gossip takes place: after every τ-th step of a node, or after each with a probability.
+#pragma once
+
+#include "sync/async.h"
+
+namespace crossbow {
+
+class GossipTimes {
+ public:
+  /// Throws UsageError if the options say both.
+  explicit GossipTimes(const AsyncOptions& options);
+
+  /// After a step; draws if there is a probability.
+  bool now(Peers& p) const {
+    return probability_ ? p.draw() < *probability_ : p.steps() % period_ == 0;
+  }
+
+ private:
+  const int64_t period_;
+  const std::optional<double> probability_;
+};
+
+}  // namespace crossbow

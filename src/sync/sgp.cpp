@@ -1,0 +1,51 @@
+// Stochastic gradient push with overlap, Assran, Loizou, Ballas & Rabbat, ICML 2019: node i's
+// biased weights x and their mass m, at first 1, are halved after a step, and one half goes to the
+// peer i + 2^(t mod L), L = floor(log2(n − 1)) + 1; before a step the node adds what has come. A
+// step is taken at w = x/m and changes x, so w by its m-th part:
+//   w ← w + Δ/m;  send (m·w/2, m/2);  m ← m/2;  …  w ← (m·w + Σ)/(m + Σ masses)
+// The sums of all x and of all m, with messages under way, change by steps only.
+#include "sync/gossip.h"
+
+namespace crossbow {
+namespace {
+
+class StochasticGradientPush : public AsyncAlgorithm {
+ public:
+  explicit StochasticGradientPush(const AsyncOptions& o) : times_(o) {}
+
+  Traits traits() const override { return {.inbox = true}; }
+  double rate_factor(double mass) const override { return 1 / mass; }
+  void before_step(Peers& p) const override {
+    const Peers::Inbox in = p.inbox();
+    if (in.messages == 0) return;
+    const double sum = p.mass() + in.mass;
+    p.take_inbox({.weights = {.weights = p.mass() / sum, .other = 1 / sum}});
+    p.set_mass(sum);
+  }
+  void after_step(Peers& p) const override {
+    if (!times_.now(p)) return;
+    const double half = p.mass() / 2;
+    p.post(target(p), {.weights = half}, half);
+    p.set_mass(half);
+  }
+
+ private:
+  static int target(const Peers& p) {
+    int hops = 1;
+    while ((1 << hops) <= p.nodes() - 1) ++hops;
+    const int hop = 1 << (p.steps() % hops);
+    return (p.node() + hop) % p.nodes();
+  }
+
+  const GossipTimes times_;
+};
+
+const RegisterAsync kSgp{{"sgp",
+                          "nodes send half of their weights along an exponential graph",
+                          {.period = true, .gossip_probability = true},
+                          [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
+                            return std::make_unique<StochasticGradientPush>(o);
+                          }}};
+
+}  // namespace
+}  // namespace crossbow

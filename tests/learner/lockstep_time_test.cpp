@@ -1,0 +1,65 @@
+#include "learner/lockstep_time.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace crossbow {
+namespace {
+
+/// Steps of two learners take 1 and 2; the time after each iteration, and what the first waited.
+struct Timeline {
+  std::vector<double> ends;
+  double waited = 0;
+};
+
+Timeline follow(bool overlaps, int64_t period, int64_t iterations) {
+  Lockstep lockstep(overlaps);
+  lockstep.start(period);
+  LockstepTime time(2, /*seed=*/1, {.spread = 0, .slowness = {1, 2}});
+  Timeline line;
+  for (int64_t i = 0; i < iterations; ++i) {
+    time.iteration(lockstep, i);
+    line.ends.push_back(time.now());
+  }
+  line.waited = time.waited(0);
+  EXPECT_EQ(time.waited(1), 0);
+  return line;
+}
+
+TEST(LockstepTime, EachIterationLastsAsLongAsItsLongestStep) {
+  const Timeline line = follow(/*overlaps=*/false, 1, 4);
+  EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8}));
+  // The last iteration's exchange is still to come, and with it the wait for it.
+  EXPECT_EQ(line.waited, 3);
+}
+
+TEST(LockstepTime, WaitsAtExchangesOnly) {
+  const Timeline line = follow(false, 3, 6);
+  EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(line.waited, 3);  // at 3 for 6
+}
+
+/// An exchange of iteration i takes the weights before it, and the update of iteration i waits for
+/// the exchange before: the first learner may be two iterations ahead, and ends at 1, 2, 3, 4,
+/// 6, 8.
+TEST(LockstepTime, AnOverlappingExchangeLetsLearnersBeApart) {
+  const Timeline line = follow(true, 1, 6);
+  EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(line.waited, 2);
+}
+
+TEST(LockstepTime, SegmentsBeginTogether) {
+  Lockstep lockstep(false);
+  lockstep.start(8);
+  LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 3}});
+  time.iteration(lockstep, 0);
+  EXPECT_EQ(time.waited(0), 0);
+  time.start_segment();
+  EXPECT_EQ(time.waited(0), 2);
+  time.iteration(lockstep, 0);
+  EXPECT_EQ(time.now(), 6);
+}
+
+}  // namespace
+}  // namespace crossbow
