@@ -24,6 +24,10 @@ std::vector<AsyncEntry> async_catalogue() {
   return entries;
 }
 
+bool is_async(std::string_view name) {
+  return registry().find(name) != nullptr;
+}
+
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options) {
   const AsyncEntry* const entry = registry().find(name);

@@ -104,6 +104,7 @@ struct AsyncEntry {
 };
 /// In alphabetical order.
 std::vector<AsyncEntry> async_catalogue();
+bool is_async(std::string_view name);
 /// Throws UsageError as make_sync does, and for fewer than two nodes, unless the algorithm is live
 /// or has a server.
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,

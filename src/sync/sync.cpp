@@ -2,6 +2,7 @@
 
 #include "core/nearest.h"
 #include "core/registry.h"
+#include "sync/async.h"
 #include "sync/check_options.h"
 
 namespace crossbow {
@@ -36,6 +37,9 @@ std::optional<SyncUses> sync_alone(std::string_view name) {
 
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
   const SyncEntry* const entry = registry().find(name);
+  if (is_async(name)) {
+    fail_usage("`sync` {}: asynchronous training does not exist yet in this version", name);
+  }
   if (!entry) {
     const auto names = registry().names();
     fail_usage("`sync` {}: there is no such algorithm; known are {}{}", name,

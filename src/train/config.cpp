@@ -44,7 +44,7 @@ const std::array kTable = {
     OptionEntry{"central-momentum", "M", "momentum of the central model; auto: the algorithm's own",
                 &O::central_momentum},
     OptionEntry{"averaging-eta", "ETA",
-                "of a mean over time: how much more the last weights count; 0: no more",
+                "weight of recent steps in the mean over time; 0: all steps count equally",
                 &O::averaging_eta},
     OptionEntry{"bn-images", "N|auto",
                 "training images that measure the evaluated model's batch norm; 0: the learners' "

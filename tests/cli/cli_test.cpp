@@ -52,11 +52,12 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train surplus", "'surplus' is not understood");
   expect_usage_error("train --model lenett", "lenet");
   expect_usage_error("train --data digit", "did you mean 'digits'");
-  expect_usage_error("train --device cuda", "--device cuda: this version knows cpu, ref");
+  expect_usage_error("train --device cuda", "--device cuda: training on GPUs does not exist yet");
   expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
   expect_usage_error("train --device cpu:1",
                      "--device cpu:1: count the devices: cpu:0,cpu:1 for two");
-  expect_usage_error("train --device cuda:0", "this version knows cpu, ref");
+  expect_usage_error("train --device cuda:0",
+                     "does not exist yet in this version, which knows cpu");
   expect_usage_error("train --device cpu:0,cpu:1 --sync none", "how its learners are to agree");
   expect_usage_error("train --retune --learners 2", "no number of learners to look for");
   expect_usage_error("train --splits 17", "--splits 17: a batch of 16 can be taken in 1 to 16");
