@@ -32,7 +32,7 @@ WAYS = {
 
 
 def algorithm_of(job):
-    """As ALGORITHMS names it; "none" of one learner."""
+    """As ALGORITHMS, here or in large.py, names it; "none" of one learner."""
     return job["variant"] or job["sync"]
 
 

@@ -14,23 +14,20 @@ RATE = 0.01  # of one learner; of k: times k to each of these powers
 POWERS = (0.5, 0.75, 1)
 
 
-def way_of(job):
-    """An algorithm, or one of LARGE."""
-    return job["variant"] or job["sync"]
-
-
 def learners_of(job):
     """The k that the job stands for."""
     return job["batch"] * job["learners"] // tasks.SMALLEST_BATCH
 
 
-def job_of(task, way, k, power, seed=1):
+def job_of(task, way, k, power):
     large = way in LARGE
     batch = tasks.SMALLEST_BATCH * (k if large else 1)
     return tasks.Job(
         *(task.name, "large", "crossbow", way if large else "", batch),
-        *(float(f"{RATE * k**power:.3g}"), task.large_epochs, None, seed),
-        *(1 if large else k, LARGE.get(way, way), task.large_options),
+        *(float(f"{RATE * k**power:.3g}"), task.large_epochs, None),
+        learners=1 if large else k,
+        sync=LARGE.get(way, way),
+        options=task.large_options,
     )
 
 

@@ -176,7 +176,7 @@ def defaults_parts(records, task, target):
 
 def large_parts(records, task):
     """Each way at the best of its rates, by k."""
-    by_way = group(records, lambda job: (large.way_of(job), large.learners_of(job)))
+    by_way = group(records, lambda job: (efficiency.algorithm_of(job), large.learners_of(job)))
     learners = sorted({k for _, k in by_way})
 
     def at_best(way, k):
