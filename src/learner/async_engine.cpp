@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "learner/distance.h"
@@ -109,19 +110,19 @@ double AsyncEngine::due(const NodeClock& clock) const {
 }
 
 int AsyncEngine::next_turn() const {
-  const bool all_claimed = claimed_ == segment().batches;
-  if (stopped_ || (all_claimed && !ends_epoch())) return -1;
+  if (leaves_the_rest()) return -1;
   int next = -1;
   if (settings_.clock == AsyncSettings::Clock::replayed) {
     if (turns_ < static_cast<int64_t>(settings_.replay.size())) {
       next = settings_.replay[static_cast<size_t>(turns_)];
     }
   } else {
+    const bool real = settings_.clock == AsyncSettings::Clock::real;
+    const double time = real ? now() : 0;
     for (int j = 0; j < learners(); ++j) {
       const NodeClock& c = clock(j);
       if (c.parked || c.state.held) continue;
-      const bool real = settings_.clock == AsyncSettings::Clock::real;
-      if (real && (c.phase != Phase::waits_for_turn || c.free_since > now())) continue;
+      if (real && (c.phase != Phase::waits_for_turn || c.free_since > time)) continue;
       if (next < 0 || due(c) < due(clock(next))) next = j;
     }
   }
@@ -139,20 +140,20 @@ int AsyncEngine::next_gradient() const {
 
 bool AsyncEngine::over() const {
   if (error_) return true;
-  const bool no_more = stopped_ || (claimed_ == segment().batches && !ends_epoch());
   return std::all_of(clocks_.begin(), clocks_.end(), [&](const NodeClock& c) {
-    return c.phase == Phase::waits_for_turn && (no_more || c.parked);
+    return c.phase == Phase::waits_for_turn && (leaves_the_rest() || c.parked);
   });
 }
 
 void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
+  const double time = now();
   double soonest = std::numeric_limits<double>::infinity();
   for (const NodeClock& c : clocks_) {
-    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && c.free_since > now();
+    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && c.free_since > time;
     if (stretched) soonest = std::min(soonest, c.free_since);
   }
-  if (settings_.clock == AsyncSettings::Clock::real && std::isfinite(soonest)) {
-    changed_.wait_for(lock, Seconds(soonest - now()));
+  if (std::isfinite(soonest)) {
+    changed_.wait_for(lock, Seconds(soonest - time));
   } else {
     changed_.wait(lock);
   }

@@ -105,6 +105,10 @@ class AsyncEngine final : public Engine {
   double due(const NodeClock& clock) const;
   /// The node whose gradient is needed first, of those that nobody computes; −1 if there is none.
   int next_gradient() const;
+  /// The segment is over, but for gradients of steps that it leaves under way.
+  bool leaves_the_rest() const {
+    return stopped_ || (claimed_ == segment().batches && !ends_epoch());
+  }
   bool over() const;
   void expect_more_turns() const;
   void wait_for_change(std::unique_lock<std::mutex>& lock);

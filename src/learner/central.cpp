@@ -24,13 +24,6 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::vector<ParameterLayout::Piece> pieces(const SyncAlgorithm& sync, const ParameterLayout& layout,
-                                           const Optimizer& optimizer, const Device& device) {
-  static constexpr UpdateRule kAnySpans{};
-  const UpdateRule& rule = sync.traits().averages_gradients ? *optimizer.rule : kAnySpans;
-  return layout.pieces(rule, device.exchange_piece());
-}
-
 }  // namespace
 
 Central::Scratch::Scratch(const Central& central, int learners)
@@ -39,8 +32,7 @@ Central::Scratch::Scratch(const Central& central, int learners)
       weights_(static_cast<size_t>(learners)),
       state_(central.state_.size()) {
   if (!central.mean_.data()) {
-    int64_t largest = 0;
-    for (const auto& piece : central.pieces_) largest = std::max(largest, piece.elements);
+    const int64_t largest = ParameterLayout::largest(central.pieces_);
     mean_ = Buffer(static_cast<size_t>(largest * central.element_bytes_));
   }
   input_.terms.resize(static_cast<size_t>(learners));
@@ -69,7 +61,8 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
-      pieces_(pieces(*sync_, layout, optimizer, rank.device)),
+      pieces_(layout.pieces(sync_->traits().averages_gradients && optimizer_.rule->by_parameter,
+                            rank.device.exchange_piece())),
       rank_(rank),
       queue_(rank.device.make_queue()),
       math_(queue_->math(layout.dtype)),

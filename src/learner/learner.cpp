@@ -40,7 +40,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
       programs_update_(model.options().update.has_value()),
       program_rows_(setup.batch.program_rows()),
       workspaces_(workspaces.begin(), workspaces.end()),
-      pieces_(model.parameters()->pieces(*setup.optimizer.rule, elements_)),
+      pieces_(model.parameters()->pieces(setup.optimizer.rule->by_parameter, elements_)),
       done_(device.make_event()) {
   assert(setup.optimizer.slots.size() <= kMostSlots);
   if (programs_update_) expect_no_use_of_whole_gradient(setup);
@@ -56,7 +56,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
   }
   if (!programs_update_) gradients_ = device.allocate_zeroed(bytes);
   if (setup.batch.splits > 1) part_gradients_ = device.allocate_zeroed(bytes);
-  if (!shared && setup.clip_norm > 0) clip_ = device.allocate(2 * sizeof(double));
+  if (!shared) clip_ = GradientClip(device, setup.clip_norm);
   states_ =
       device.allocate_zeroed(static_cast<size_t>(layout.state_elements) * size_of(layout.dtype));
 
@@ -123,19 +123,13 @@ double Learner::mean_loss(std::span<const float> losses, int64_t rows) const {
 
 void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const VectorMath& math = queue.math(dtype_);
-  const double* scale = nullptr;
-  if (clip_.data()) {
-    auto* const squared_norm = clip_.as<double>();
-    math.squared_norm(gradients(), elements_, squared_norm);
-    math.find_clip_scale(setup_.clip_norm, squared_norm, 1, squared_norm + 1);
-    scale = squared_norm + 1;
-  }
+  clip_.find_scale(math, gradients(), elements_);
   const std::byte* const central = setup_.central[static_cast<size_t>(route.from)];
   for (const auto& [first, elements] : pieces_) {
     const int64_t at = first * static_cast<int64_t>(size_of(dtype_));
     math.update(*setup_.optimizer.rule, step,
                 {weights(route.from) + at, gradients() + at, addresses_of(slots_, at),
-                 central ? central + at : nullptr, weights(route.to) + at, scale},
+                 central ? central + at : nullptr, weights(route.to) + at, clip_.scale()},
                 elements);
   }
 }

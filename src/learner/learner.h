@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/sgd.h"
+#include "learner/gradient_clip.h"
 #include "plan/compiled_model.h"
 
 namespace crossbow {
@@ -140,7 +141,7 @@ class Learner {
   const std::vector<const Workspace*> workspaces_;  // by worker
   Buffer weights_[2], gradients_, part_gradients_, states_;
   std::vector<Buffer> slots_;
-  Buffer clip_;  // with a clip norm: the gradient's squared norm, and the scale that follows
+  GradientClip clip_;
   const std::vector<ParameterLayout::Piece> pieces_;  // of an update after the programs
   std::unique_ptr<Event> done_;
   int last_worker_ = -1;

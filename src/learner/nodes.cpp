@@ -88,16 +88,15 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
       dtype_(layout.dtype),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(dtype_))),
-      chunks_(layout.pieces(*optimizer.rule, device.exchange_piece())),
+      chunks_(layout.pieces(optimizer.rule->by_parameter, device.exchange_piece())),
       nodes_(static_cast<size_t>(options.nodes)) {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
-  int64_t largest = 0;
-  for (const auto& chunk : chunks_) largest = std::max(largest, chunk.elements);
+  const int64_t largest = ParameterLayout::largest(chunks_);
   for (size_t j = 0; j < nodes_.size(); ++j) {
     Node& node = nodes_[j];
     node.done = device.make_event();
     if (reads_snapshot()) node.snapshot = device.allocate_zeroed(bytes);
-    if (options.clip_norm > 0) node.clip = device.allocate(2 * sizeof(double));
+    node.clip = GradientClip(device, options.clip_norm);
     for (Buffer& scratch : node.scratch) {
       scratch = device.allocate(static_cast<size_t>(largest * element_bytes_));
     }
@@ -165,7 +164,9 @@ void Nodes::do_turn(int index, Queue& queue) {
   queue.wait(*node.done);
   for (size_t i = 0; i < node.length; ++i) {
     const Operation& operation = node.turn[i];
-    if (operation.gradient) find_clip_scale(node, operation.gradient, queue.math(dtype_));
+    if (operation.gradient) {
+      node.clip.find_scale(queue.math(dtype_), operation.gradient, elements_);
+    }
     for (size_t c = 0; c < chunks_.size(); ++c) {
       for (size_t v = 0; v < operation.vectors.size(); ++v) {
         if (operation.vectors[v])
@@ -175,7 +176,7 @@ void Nodes::do_turn(int index, Queue& queue) {
       const int64_t at = chunk.first * element_bytes_;
       switch (operation.kind) {
         case Operation::Kind::update:
-          update(node, operation, chunk, queue);
+          update(node, of(index).slots, operation, chunk, queue);
           break;
         case Operation::Kind::mix:
           mix(node, operation, chunk, queue);
@@ -196,24 +197,14 @@ void Nodes::do_turn(int index, Queue& queue) {
   queue.mark(*node.done);
 }
 
-void Nodes::find_clip_scale(const Node& node, const std::byte* gradient,
-                            const VectorMath& math) const {
-  if (!node.clip.data()) return;
-  auto* const squared_norm = node.clip.as<double>();
-  math.squared_norm(gradient, elements_, squared_norm);
-  math.find_clip_scale(options_.clip_norm, squared_norm, 1, squared_norm + 1);
-}
-
-void Nodes::update(const Node& node, const Operation& operation,
+void Nodes::update(const Node& node, std::span<const Buffer> slots, const Operation& operation,
                    const ParameterLayout::Piece& chunk, Queue& queue) const {
   const int64_t at = chunk.first * element_bytes_;
-  const Node& owner = traits_.live ? nodes_[0] : node;
   std::byte* const weights = operation.vectors[0]->data() + at;
-  const double* const scale = node.clip.data() ? node.clip.as<double>() + 1 : nullptr;
-  queue.math(dtype_).update(
-      *optimizer_.rule, operation.step,
-      {weights, operation.gradient + at, addresses_of(owner.slots, at), nullptr, weights, scale},
-      chunk.elements);
+  queue.math(dtype_).update(*optimizer_.rule, operation.step,
+                            {weights, operation.gradient + at, addresses_of(slots, at), nullptr,
+                             weights, node.clip.scale()},
+                            chunk.elements);
 }
 
 void Nodes::post(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "learner/gradient_clip.h"
 #include "learner/ordered_vector.h"
 #include "plan/program.h"
 #include "sync/async.h"
@@ -80,12 +81,13 @@ class Nodes {
     std::array<OrderedVector*, 3> vectors{};
     std::array<int64_t, 3> places{};
   };
-  static constexpr size_t kMostOperations = 12;
+  /// An update, what the two hooks ask for, and a snapshot.
+  static constexpr size_t kMostOperations = 2 + 2 * AsyncAlgorithm::kMostOperations;
   struct Node {
     OrderedVector weights, inbox;
     Buffer own, snapshot;
     std::vector<Buffer> slots;
-    Buffer clip;        // with a clip norm: the gradient's squared norm, and the scale that follows
+    GradientClip clip;
     Buffer scratch[2];  // of a chunk
     std::unique_ptr<Event> done;
     Numbers numbers;
@@ -101,9 +103,8 @@ class Nodes {
   Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,
                  OrderedVector* inbox = nullptr);
 
-  void find_clip_scale(const Node& node, const std::byte* gradient, const VectorMath& math) const;
-  void update(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
-              Queue& queue) const;
+  void update(const Node& node, std::span<const Buffer> slots, const Operation& operation,
+              const ParameterLayout::Piece& chunk, Queue& queue) const;
   void mix(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
            Queue& queue) const;
   void post(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,

@@ -24,7 +24,6 @@ class OrderedVector {
         done_(std::make_unique<std::atomic<int64_t>[]>(chunks)) {}
 
   std::byte* data() const { return data_.data(); }
-  size_t size() const { return data_.size(); }
 
   /// With the lock.
   int64_t enter() { return next_++; }

@@ -121,10 +121,10 @@ int64_t ParameterLayout::trained() const {
   return n;
 }
 
-std::vector<ParameterLayout::Piece> ParameterLayout::pieces(const UpdateRule& rule,
+std::vector<ParameterLayout::Piece> ParameterLayout::pieces(bool by_parameter,
                                                             int64_t largest) const {
   std::vector<Piece> all;
-  if (rule.by_parameter) {
+  if (by_parameter) {
     for (const Slot& slot : parameters) {
       if (!all.empty()) all.back().elements = slot.offset - all.back().first;
       all.push_back({slot.offset, parameter_elements - slot.offset});
@@ -135,6 +135,12 @@ std::vector<ParameterLayout::Piece> ParameterLayout::pieces(const UpdateRule& ru
     }
   }
   return all;
+}
+
+int64_t ParameterLayout::largest(const std::vector<Piece>& pieces) {
+  int64_t elements = 0;
+  for (const Piece& piece : pieces) elements = std::max(elements, piece.elements);
+  return elements;
 }
 
 Replica::Replica(const ParameterLayout& layout, bool with_gradients, size_t slot_count)

@@ -37,9 +37,10 @@ struct ParameterLayout {
   struct Piece {
     int64_t first, elements;
   };
-  /// Of the flat buffers of parameters, padding included: what an update is called for, so one
-  /// parameter each for rules that say so, else of at most `largest` elements.
-  std::vector<Piece> pieces(const UpdateRule& rule, int64_t largest) const;
+  /// Of the flat buffers of parameters, padding included: one parameter each, or else of at most
+  /// `largest` elements.
+  std::vector<Piece> pieces(bool by_parameter, int64_t largest) const;
+  static int64_t largest(const std::vector<Piece>& pieces);
 };
 
 /// A learner's model: what training changes. Zeroed when made. Programs that update need no buffer

@@ -39,7 +39,7 @@ class Peers {
   virtual int64_t steps() const = 0;
   /// In [0, 1), another one at each call, of which the run's seed and the node's steps decide.
   virtual double draw() = 0;
-  /// One of the other nodes, all equally likely.
+  /// One of the other nodes, all equally likely; there must be one.
   int draw_peer();
 
   virtual double mass() const = 0;
@@ -77,9 +77,11 @@ class AsyncAlgorithm {
     bool inbox = false;
   };
 
+  /// That a hook may ask for.
+  static constexpr size_t kMostOperations = 4;
+
   virtual ~AsyncAlgorithm() = default;
   virtual Traits traits() const = 0;
-  /// Ask for at most four operations.
   virtual void before_step(Peers&) const {}
   virtual void after_step(Peers&) const {}
   /// What the rate of a step is multiplied by, of a node with that mass.
@@ -105,8 +107,7 @@ struct AsyncEntry {
 /// In alphabetical order.
 std::vector<AsyncEntry> async_catalogue();
 bool is_async(std::string_view name);
-/// Throws UsageError as make_sync does, and for fewer than two nodes, unless the algorithm is live
-/// or has a server.
+/// Throws UsageError as make_sync does.
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options);
 

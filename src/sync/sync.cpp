@@ -37,10 +37,10 @@ std::optional<SyncUses> sync_alone(std::string_view name) {
 
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
   const SyncEntry* const entry = registry().find(name);
-  if (is_async(name)) {
-    fail_usage("`sync` {}: asynchronous training does not exist yet in this version", name);
-  }
   if (!entry) {
+    if (is_async(name)) {
+      fail_usage("`sync` {}: asynchronous training does not exist yet in this version", name);
+    }
     const auto names = registry().names();
     fail_usage("`sync` {}: there is no such algorithm; known are {}{}", name,
                fmt::join(names, ", "), did_you_mean(name, names));
