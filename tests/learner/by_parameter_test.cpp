@@ -27,7 +27,7 @@ double norm(const Vector& x, int64_t first, int64_t n) {
 /// One epoch of one set of weights, whose gradient is the mean of k batches'.
 Vector model(const QuadraticRun& run, const QuadraticData& data) {
   Vector w(static_cast<size_t>(weights_with(kHidden))), v(w.size());
-  for (size_t i = 0; i < w.size(); ++i) w[i] = QuadraticEngine::first_weight(static_cast<int>(i));
+  for (size_t i = 0; i < w.size(); ++i) w[i] = first_weight(static_cast<int>(i));
   const int64_t k = run.options.learners;
   for (int64_t b = 0; b < kBatches; b += k) {
     Vector g(w.size());

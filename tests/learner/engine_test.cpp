@@ -36,7 +36,7 @@ TEST(Engine, StartsAfreshWhereverItWas) {
     QuadraticEngine once(run), again(run);
     again.run(data);
     Replica first(again->layout());
-    again.fill(first);
+    write_first_weights(again->layout(), first);
     again->start_from(first);
     once.run(data);
     again.run(data);

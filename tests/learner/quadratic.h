@@ -140,6 +140,52 @@ inline double quadratic_rate(int64_t batch) {
   return 0.05 / (1 + 0.1 * static_cast<double>(batch));
 }
 
+/// The i-th weight that training begins with.
+inline float first_weight(int64_t i) {
+  return static_cast<float>(i % 7) * 0.1f - 0.3f;
+}
+
+inline void write_first_weights(const ParameterLayout& layout, const Replica& replica) {
+  int64_t i = 0;
+  for (const ParameterLayout::Slot& slot : layout.parameters) {
+    std::vector<float> values(static_cast<size_t>(slot.layout.shape.elements()));
+    for (float& value : values) value = first_weight(i++);
+    write_tensor(slot.layout, replica.parameters.as<float>() + slot.offset,
+                 std::span<const float>(values));
+  }
+}
+
+/// Of a device's vector, row-major and without padding.
+inline std::vector<float> weights_at(const ParameterLayout& layout, Device& device,
+                                     const std::byte* data) {
+  const HostWindow window(device, data,
+                          static_cast<size_t>(layout.parameter_elements) * sizeof(float));
+  std::vector<float> all(static_cast<size_t>(layout.trained()));
+  std::span<float> rest = all;
+  for (const ParameterLayout::Slot& slot : layout.parameters) {
+    const auto n = static_cast<size_t>(slot.layout.shape.elements());
+    read_tensor(slot.layout, reinterpret_cast<const float*>(window.data()) + slot.offset,
+                rest.first(n));
+    rest = rest.subspan(n);
+  }
+  return all;
+}
+
+/// `losses` are the segment's.
+inline Segment quadratic_segment(QuadraticData& data, std::span<float> losses, int64_t first = 0,
+                                 int64_t batches = kBatches) {
+  Segment s;
+  s.source = &data;
+  s.epoch_batches = kBatches;
+  s.first_batch = first;
+  s.batches = batches;
+  s.rate = quadratic_rate;
+  s.stop = [] { return false; };
+  s.losses = losses;
+  s.progress = [](int64_t) {};
+  return s;
+}
+
 /// An engine, the model that it was compiled from, and the losses of its last epoch.
 class QuadraticEngine {
  public:
@@ -149,38 +195,21 @@ class QuadraticEngine {
         model_(regression(run.hidden), options(run)),
         engine_(compiled(run), sync(run), engine(run)) {
     Replica first(engine_.layout());
-    fill(first);
+    write_first_weights(engine_.layout(), first);
     engine_.start_from(first);
   }
 
-  void fill(Replica& first) const {
-    std::vector<float> w;
-    for (int64_t i = 0; i < engine_.layout().trained(); ++i) w.push_back(first_weight(i));
-    for_each_parameter(w, [&](const ParameterLayout::Slot& slot, std::span<float> values) {
-      write_tensor(slot.layout, first.parameters.as<float>() + slot.offset,
-                   std::span<const float>(values));
-    });
-  }
-  static float first_weight(int64_t i) { return static_cast<float>(i % 7) * 0.1f - 0.3f; }
-
   Segment segment(QuadraticData& data, int64_t first = 0, int64_t batches = kBatches) {
-    Segment s;
-    s.source = &data;
-    s.epoch_batches = kBatches;
-    s.first_batch = first;
-    s.batches = batches;
-    s.rate = quadratic_rate;
-    s.stop = [] { return false; };
-    s.losses = losses;
-    s.progress = [](int64_t) {};
-    return s;
+    return quadratic_segment(data, losses, first, batches);
   }
   int64_t run(QuadraticData& data) { return engine_.run(segment(data)); }
 
-  std::vector<float> z() { return floats(engine_.device(), engine_.snapshot().parameters.data()); }
+  std::vector<float> z() {
+    return weights_at(engine_.layout(), engine_.device(), engine_.snapshot().parameters.data());
+  }
   std::vector<float> weights(int j) {
     Device& device = find_device(kind_, j / learners_of_a_device_);
-    return floats(device, engine_.weights(j));
+    return weights_at(engine_.layout(), device, engine_.weights(j));
   }
   SynchronousEngine& operator*() { return engine_; }
   SynchronousEngine* operator->() { return &engine_; }
@@ -219,24 +248,6 @@ class QuadraticEngine {
     for (const int64_t rows : batch(run).program_rows()) model_.training(rows);
     return model_;
   }
-  template <typename F>
-  void for_each_parameter(std::span<float> values, const F& f) const {
-    for (const ParameterLayout::Slot& slot : engine_.layout().parameters) {
-      const auto n = static_cast<size_t>(slot.layout.shape.elements());
-      f(slot, values.first(n));
-      values = values.subspan(n);
-    }
-  }
-  std::vector<float> floats(Device& device, const std::byte* data) const {
-    const HostWindow window(
-        device, data, static_cast<size_t>(engine_.layout().parameter_elements) * sizeof(float));
-    std::vector<float> all(static_cast<size_t>(engine_.layout().trained()));
-    for_each_parameter(all, [&](const ParameterLayout::Slot& slot, std::span<float> values) {
-      read_tensor(slot.layout, reinterpret_cast<const float*>(window.data()) + slot.offset, values);
-    });
-    return all;
-  }
-
   const std::string kind_;
   const int learners_of_a_device_;
   CompiledModel model_;

@@ -24,7 +24,7 @@ class Reference {
  public:
   explicit Reference(const QuadraticRun& run) : run_(run), o_(run.options) {
     Vector first(static_cast<size_t>(weights_with(run.hidden)));
-    for (size_t i = 0; i < first.size(); ++i) first[i] = QuadraticEngine::first_weight(i);
+    for (size_t i = 0; i < first.size(); ++i) first[i] = first_weight(i);
     z_ = before_ = first;
     slow_.resize(first.size());
     w_.assign(static_cast<size_t>(o_.learners), first);

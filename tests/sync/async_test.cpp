@@ -6,126 +6,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/rng.h"
-#include "learner/async_engine.h"
-#include "learner/quadratic.h"
-#include "support/error_text.h"
+#include "learner/async_runner.h"
 
 namespace crossbow::testing {
 namespace {
 
 using Vector = std::vector<double>;
 
-constexpr uint64_t kSeed = 5;
-
-struct AsyncRun {
-  std::string sync;
-  AsyncOptions options;
-  double clip_norm = 0, weight_decay = 0;
-  int workers = 2;
-  int64_t splits = 1;
-  std::string device = "ref";
-  int64_t hidden = 0;
-  AsyncSettings settings = {.clock = AsyncSettings::Clock::virtual_time,
-                            .pace = {.spread = 0.3, .slowness = {1, 1, 4}}};
-
-  int nodes() const { return static_cast<int>(options.sync.learners); }
-  Optimizer optimizer() const {
-    return make_sgd({options.sync.momentum, weight_decay, options.sync.nesterov});
-  }
-};
-
-class AsyncRunner {
- public:
-  explicit AsyncRunner(const AsyncRun& run)
-      : kind_(run.device),
-        model_(regression(run.hidden), compile_options(run)),
-        engine_(compiled(run), make_async(run.sync, run.options), run.settings,
-                engine_options(run)) {
-    Replica first(engine_.layout());
-    std::vector<float> w;
-    for (int64_t i = 0; i < engine_.layout().trained(); ++i) {
-      w.push_back(QuadraticEngine::first_weight(i));
-    }
-    size_t done = 0;
-    for (const auto& slot : engine_.layout().parameters) {
-      const auto n = static_cast<size_t>(slot.layout.shape.elements());
-      write_tensor(slot.layout, first.parameters.as<float>() + slot.offset,
-                   std::span<const float>(w).subspan(done, n));
-      done += n;
-    }
-    engine_.start_from(first);
-  }
-
-  Segment segment(QuadraticData& data, int64_t first = 0, int64_t batches = kBatches) {
-    Segment s;
-    s.source = &data;
-    s.epoch_batches = kBatches;
-    s.first_batch = first;
-    s.batches = batches;
-    s.rate = rate;
-    s.stop = [] { return false; };
-    s.losses = std::span(losses).subspan(static_cast<size_t>(first));
-    s.progress = [](int64_t) {};
-    return s;
-  }
-  int64_t run(QuadraticData& data) { return engine_.run(segment(data)); }
-  AsyncEngine* operator->() { return &engine_; }
-
-  std::vector<float> z() { return floats(engine_.snapshot().parameters.data()); }
-  std::vector<float> weights(int j) { return floats(engine_.weights(j)); }
-
-  std::vector<float> losses = std::vector<float>(kBatches);
-  std::function<double(int64_t)> rate = quadratic_rate;
-
- private:
-  static CompileOptions compile_options(const AsyncRun& run) {
-    CompileOptions o;
-    o.device = run.device;
-    return o;
-  }
-  static BatchShape batch(const AsyncRun& run) { return {kRows, kLastRows, run.splits, kInputs}; }
-  static EngineOptions engine_options(const AsyncRun& run) {
-    EngineOptions e;
-    e.learners = run.nodes();
-    e.threads = {1, run.workers, 1, {}};
-    e.batch = batch(run);
-    e.optimizer = run.optimizer();
-    e.clip_norm = run.clip_norm;
-    e.seed = kSeed;
-    return e;
-  }
-  CompiledModel& compiled(const AsyncRun& run) {
-    for (const int64_t rows : batch(run).program_rows()) model_.training(rows);
-    return model_;
-  }
-  std::vector<float> floats(const std::byte* data) {
-    const ParameterLayout& layout = engine_.layout();
-    const HostWindow window(find_device(kind_), data,
-                            static_cast<size_t>(layout.parameter_elements) * sizeof(float));
-    std::vector<float> all;
-    for (const auto& slot : layout.parameters) {
-      std::vector<float> values(static_cast<size_t>(slot.layout.shape.elements()));
-      read_tensor(slot.layout, reinterpret_cast<const float*>(window.data()) + slot.offset,
-                  std::span<float>(values));
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
-  }
-
-  const std::string kind_;
-  CompiledModel model_;
-  AsyncEngine engine_;
-};
-
 /// Nodes, a server and messages, one turn at a time, in the order of the equations.
 class Reference {
  public:
   explicit Reference(const AsyncRun& run) : run_(run), o_(run.options) {
     Vector first(static_cast<size_t>(weights_with(run.hidden)));
-    for (size_t i = 0; i < first.size(); ++i) first[i] = QuadraticEngine::first_weight(i);
+    for (size_t i = 0; i < first.size(); ++i) first[i] = first_weight(i);
     nodes_.resize(static_cast<size_t>(run.nodes()));
     for (Node& node : nodes_) {
       node.w = node.base = first;
@@ -155,7 +50,7 @@ class Reference {
       node.lr = quadratic_rate(next);
       node.gradient = data.gradient(next, run_.sync == "hogwild" ? z_ : node.w, run_.hidden,
                                     losses[static_cast<size_t>(next)]);
-      node.time += run_.settings.pace.duration(kSeed, static_cast<int>(j), node.steps);
+      node.time += run_.settings.pace.duration(kAsyncSeed, static_cast<int>(j), node.steps);
       ++next;
     }
     double last = 0;
@@ -209,7 +104,7 @@ class Reference {
   void gossip(size_t j) {
     Node& node = nodes_[j];
     if (has_server() || run_.sync == "hogwild") return;
-    Rng rng(kSeed, Purpose::gossip, static_cast<uint32_t>(j),
+    Rng rng(kAsyncSeed, Purpose::gossip, static_cast<uint32_t>(j),
             static_cast<uint64_t>(node.steps) * 2);
     if (o_.gossip_probability) {
       if (static_cast<double>(rng.uniform()) >= *o_.gossip_probability) return;
@@ -467,118 +362,6 @@ TEST_P(Async, ReplaysARealRunToTheBit) {
 
 INSTANTIATE_TEST_SUITE_P(Sync, Async, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
-
-TEST(AsyncClock, RefusesAnOrderThatEndsTooSoon) {
-  AsyncRun run{.sync = "gossip-pull", .options = {{.learners = 2}, {}}};
-  run.settings = {.clock = AsyncSettings::Clock::replayed, .replay = {0, 1, 0}};
-  AsyncRunner engine(run);
-  QuadraticData data;
-  EXPECT_NE(error_of([&] { engine.run(data); }).find("ends after 3 turns"), std::string::npos);
-}
-
-/// Real and virtual: who is stretched takes fewer steps, and nobody waits for it.
-TEST(AsyncClock, AStragglerTakesFewerSteps) {
-  for (const auto clock : {AsyncSettings::Clock::virtual_time, AsyncSettings::Clock::real}) {
-    AsyncRun run{.sync = "async-easgd", .options = {{.learners = 2}, {}}};
-    run.settings = {.clock = clock, .pace = {.spread = 0.1, .slowness = {1, 4}}};
-    QuadraticData data;
-    data.shortest_delay_us = 2000;
-    data.longest_delay_us = 2500;
-    AsyncRunner engine(run);
-    for (int epoch = 0; epoch < 4; ++epoch) engine.run(data);
-    const auto nodes = engine->node_states();
-    EXPECT_EQ(nodes[0].report.updates + nodes[1].report.updates, 4 * kBatches);
-    EXPECT_GE(nodes[0].report.updates, 2 * nodes[1].report.updates);
-    EXPECT_GE(nodes[1].report.largest_staleness, 3);
-    int64_t rows = 0;
-    for (int64_t b = 0; b < kBatches; ++b) rows += QuadraticData::rows(b);
-    EXPECT_EQ(nodes[0].report.rows + nodes[1].report.rows, 4 * rows);
-  }
-}
-
-/// N = 0 is bulk synchronous; N lets nodes be N steps apart when they begin one.
-TEST(AsyncClock, KeepsABoundOnStaleness) {
-  for (const auto clock : {AsyncSettings::Clock::virtual_time, AsyncSettings::Clock::real}) {
-    for (const int64_t bound : {0, 1, 3}) {
-      AsyncRun run{.sync = "downpour", .options = {{.learners = 3}, {}}};
-      run.workers = 3;
-      run.settings = {.clock = clock, .pace = {.spread = 0.1, .slowness = {1, 2, 8}}};
-      run.settings.staleness = bound;
-      QuadraticData data;
-      data.shortest_delay_us = 300;
-      data.longest_delay_us = 500;
-      AsyncRunner engine(run);
-      EXPECT_EQ(engine.run(data), kBatches);
-      const auto nodes = engine->node_states();
-      int64_t least = kBatches, most = 0;
-      for (const auto& node : nodes) {
-        least = std::min(least, node.report.updates);
-        most = std::max(most, node.report.updates);
-      }
-      EXPECT_LE(most - least, bound + 1) << bound;
-    }
-  }
-}
-
-TEST(AsyncClock, ANodeThatFailsEndsTheRunWithItsMessage) {
-  for (const char* sync : {"ad-psgd", "gossip-push", "downpour"}) {
-    for (int64_t bad = 0; bad < kBatches; bad += 2) {
-      AsyncRun run{.sync = sync, .options = {{.learners = 3}, {}}};
-      run.workers = 3;
-      run.settings.clock = AsyncSettings::Clock::real;
-      QuadraticData data;
-      data.bad = bad;
-      AsyncRunner engine(run);
-      EXPECT_NE(error_of([&] { engine.run(data); }).find("is damaged"), std::string::npos);
-    }
-  }
-}
-
-/// Without gradients, whatever is under way.
-TEST(AsyncMass, IsConserved) {
-  for (const char* sync : {"elastic-gossip", "sgp", "ad-psgd", "async-easgd"}) {
-    SCOPED_TRACE(sync);
-    AsyncRun run{.sync = sync, .options = {{.learners = 5}, {}}};
-    AsyncRunner engine(run);
-    QuadraticData data;
-    engine.run(data);  // so that the nodes differ
-    const auto total = [&] {
-      Vector sum(static_cast<size_t>(kInputs));
-      double mass = 0;
-      const auto states = engine->node_states();
-      const auto buffers = engine->buffers();
-      for (int j = 0; j < run.nodes(); ++j) {
-        const auto w = engine.weights(j);
-        const auto& numbers = states[static_cast<size_t>(j)].numbers;
-        for (size_t i = 0; i < w.size(); ++i) sum[i] += numbers.mass * static_cast<double>(w[i]);
-        mass += numbers.mass + numbers.inbox.mass;
-      }
-      size_t j = 0;
-      for (const EngineBuffer& buffer : buffers) {
-        if (buffer.kind != EngineBuffer::Kind::central) continue;
-        const auto* const values = reinterpret_cast<const float*>(buffer.data);
-        const bool server = run.sync == "async-easgd" && buffer.index == 0;
-        const bool inbox = (run.sync == "elastic-gossip" || run.sync == "sgp") && j < 5 &&
-                           states[j].numbers.inbox.messages > 0;
-        for (size_t i = 0; (server || inbox) && i < sum.size(); ++i) {
-          sum[i] += static_cast<double>(values[i]);
-        }
-        ++j;
-      }
-      sum.push_back(mass);
-      return sum;
-    };
-    const Vector before = total();
-    engine.rate = [](int64_t) { return 0.0; };
-    for (int64_t stop = 1; stop < kBatches; ++stop) {
-      std::atomic<int64_t> asked{0};
-      Segment segment = engine.segment(data, stop - 1, 1);
-      engine->run(segment);
-      const Vector now = total();
-      for (size_t i = 0; i < now.size(); ++i) ASSERT_NEAR(now[i], before[i], 1e-5) << stop;
-    }
-  }
-}
 
 }  // namespace
 }  // namespace crossbow::testing

@@ -54,7 +54,7 @@ class Model {
  public:
   Model(const QuadraticRun& run, const std::string& kernels) : sync_(run.sync) {
     Vector first(kInputs);
-    for (int64_t i = 0; i < kInputs; ++i) first[i] = QuadraticEngine::first_weight(i);
+    for (int64_t i = 0; i < kInputs; ++i) first[i] = first_weight(i);
     learners_.assign(static_cast<size_t>(run.options.learners), {first});
     shared_ = {first};
     z_ = before_ = first;
