@@ -169,10 +169,27 @@ int run(const Flags& flags) {
 Run add_bench(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("bench", "measure training speed on data in memory");
   const auto flags = std::make_shared<Flags>();
-  flags->options.add(
-      app, {"model", "data", "image-size", "device", "batch", "learners", "threads-per-learner",
-            "sync", "sync-period", "alpha", "central-momentum", "precision", "seed",
-            "deterministic", "momentum", "nesterov", "weight-decay", "clip-norm"});
+  flags->options.add(app, {"model",
+                           "data",
+                           "image-size",
+                           "device",
+                           "batch",
+                           "learners",
+                           "threads-per-learner",
+                           "sync",
+                           "sync-period",
+                           "alpha",
+                           "central-momentum",
+                           "gossip-probability",
+                           "staleness",
+                           "clock",
+                           "precision",
+                           "seed",
+                           "deterministic",
+                           "momentum",
+                           "nesterov",
+                           "weight-decay",
+                           "clip-norm"});
   flags->options.add_config(app);
   app.add_option("--seconds", flags->seconds, "how long to measure [5]")->type_name("S");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "core/error.h"
-#include "sync/sync.h"
+#include "sync/async.h"
 #include "train/config.h"
 
 namespace crossbow::cli {
@@ -54,10 +54,20 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
   return options;
 }
 
+std::optional<std::string> OptionFlags::given(const std::string& name) const {
+  const auto it = given_.find(name);
+  if (it == given_.end() || it->second.empty()) return {};
+  return it->second;
+}
+
 std::string sync_names() {
   std::string text = "How learners can agree, --sync:\n";
   for (const SyncEntry& sync : sync_catalogue()) {
     text += fmt::format("  {:<16} {}\n", sync.name, sync.summary);
+  }
+  text += "\nAsynchronous algorithms, whose learners (nodes) do not wait for each other:\n";
+  for (const AsyncEntry& async : async_catalogue()) {
+    text += fmt::format("  {:<16} {}\n", async.name, async.summary);
   }
   return text + '\n';
 }

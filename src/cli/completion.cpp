@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "data/dataset.h"
 #include "models/model.h"
-#include "sync/sync.h"
+#include "sync/async.h"
 
 namespace crossbow::cli {
 namespace {
@@ -68,6 +68,7 @@ Words known_words(const std::string& name, const std::string& kind) {
     }
   } else if (name == "sync") {
     for (const SyncEntry& sync : sync_catalogue()) words.emplace_back(sync.name);
+    for (const AsyncEntry& async : async_catalogue()) words.emplace_back(async.name);
     words.emplace_back("none");
   } else if (name == "device") {
     words = {"cpu", "ref"};

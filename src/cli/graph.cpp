@@ -5,7 +5,6 @@
 
 #include "cli/command.h"
 #include "graph/dot.h"
-#include "learner/memory.h"
 #include "models/model.h"
 #include "passes/passes.h"
 #include "plan/compiled_model.h"
@@ -45,8 +44,7 @@ Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
-  m.learners = crossbow::memory_of(model, team.sync.get(),
-                                   config.engine_options(team, {.rows = config.batch}));
+  m.learners = config.memory(model, team, {.rows = config.batch});
   return m;
 }
 

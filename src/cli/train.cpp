@@ -11,6 +11,7 @@
 #include "core/machine.h"
 #include "models/model.h"
 #include "train/interrupt.h"
+#include "train/nodes_config.h"
 #include "train/recipe.h"
 #include "train/record_json.h"
 #include "train/run_config.h"
@@ -30,6 +31,8 @@ Examples:
   crossbow train --data mnist:DIR --target-accuracy 0.99 --out runs/mnist
   crossbow train --epochs 50 --patience 5 --keep-best
   crossbow train --resume runs/mnist --epochs 20   go on with a run
+  crossbow train --sync async-eamsgd --learners 4  nodes that do not wait for each other
+  crossbow train --replay runs/lenet-digits-1      repeat such a run, bit for bit
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 
 )"
@@ -92,6 +95,8 @@ Json to_json(const TrainResult& r) {
   j["noise_scale"] = crossbow::to_json(last.noise_scale);
   j["efficiency"] = crossbow::to_json(last.efficiency);
   j["goodput"] = crossbow::to_json(last.goodput);
+  if (r.virtual_seconds) j["virtual_seconds"] = *r.virtual_seconds;
+  if (!r.nodes.empty()) j["nodes"] = crossbow::to_json(r.nodes);
   j["history"] = crossbow::to_json(r.history);
   j["out"] = *o.out;
   j["interrupted"] = r.interrupted;
@@ -160,6 +165,28 @@ void print_goodput(std::FILE* out, const TrainResult& r) {
   if (numbers.find(',') != std::string::npos) put_wrapped(out, "  learners  ", numbers);
 }
 
+/// Of each node, or of the first and the number of others.
+void print_nodes(std::FILE* out, const TrainResult& r) {
+  constexpr size_t kShown = 8;
+  for (size_t j = 0; j < std::min(kShown, r.nodes.size()); ++j) {
+    const NodeReport& n = r.nodes[j].report;
+    put_wrapped(out, j == 0 ? "  nodes     " : "            ",
+                fmt::format("{}: {}, {} images, {:.1f} s busy, {:.1f} s waiting, staleness {:.1f} "
+                            "(at most {})",
+                            j, count(n.updates, "update"), grouped(n.rows), n.busy, n.waiting,
+                            n.mean_staleness(), n.largest_staleness));
+  }
+  if (r.nodes.size() > kShown) {
+    put_wrapped(out, "            ",
+                fmt::format("and {} more: --json lists all", r.nodes.size() - kShown));
+  }
+  if (!r.nodes.empty() && r.history.size() > 0 && r.history.back().distance) {
+    put_wrapped(out, "  spread    ",
+                fmt::format("{:.4g}, the nodes' distance from what is evaluated",
+                            *r.history.back().distance));
+  }
+}
+
 void print_summary(std::FILE* out, const TrainResult& r) {
   const TrainOptions& o = r.options;
   put(out, "\n{} on {}{}\n", printable(o.model), printable(*o.data),
@@ -168,7 +195,13 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put_wrapped(out, "  speed     ",
               fmt::format("{} images/s over {:.1f} s of training, {:.1f} s in all",
                           grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds));
+  if (r.virtual_seconds) {
+    put_wrapped(out, "  virtual   ",
+                fmt::format("{:.1f} s on the virtual clock, of learners on a processor each",
+                            *r.virtual_seconds));
+  }
   print_goodput(out, r);
+  print_nodes(out, r);
   put_wrapped(out, "  waiting   ",
               fmt::format("{:.1f} % of the training, for data",
                           100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9)));
@@ -191,7 +224,9 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
     const auto change = [&](const TrainOptions& before) { return flags.options.apply(before); };
     return resume(flags.resume, change, &reporter);
   }
-  TrainOptions options = flags.options.apply();
+  const std::string replay = flags.options.given("replay").value_or("auto");
+  TrainOptions options =
+      flags.options.apply(replay == "auto" ? TrainOptions{} : options_to_replay(replay));
   const bool own_folder = !options.out;
   if (own_folder) options.out = new_run_folder(options);
   try {

@@ -14,14 +14,17 @@ AsyncEngine::AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgori
                          AsyncSettings settings, const EngineOptions& options)
     : Engine(model, options),
       settings_(std::move(settings)),
-      nodes_(std::move(algorithm), layout(), options.optimizer, device(0),
-             {options.learners, options.seed, options.clip_norm}),
+      nodes_(
+          std::move(algorithm), layout(), options.optimizer, device(0),
+          {options.learners, options.seed, options.clip_norm, model.options().update.has_value()}),
+      live_(model.options().update.has_value()),
       clocks_(static_cast<size_t>(options.learners)) {
   assert(options.threads.devices == 1);
   on_each_device([&](int) {
     for (int j = 0; j < options.learners; ++j) {
       LearnerSetup setup{options.batch, options.optimizer, options.clip_norm};
-      setup.shared_weights = nodes_.read(j);
+      (live_ ? setup.shared_slot : setup.shared_weights) =
+          live_ ? nodes_.weights(0) : nodes_.read(j);
       add_learner(model, setup, 0, [](int, int) { return true; });
     }
   });
@@ -35,8 +38,29 @@ void AsyncEngine::start_from(const Replica& model) {
   turns_ = updates_ = 0;
 }
 
-void AsyncEngine::resume(int64_t exchanges, int64_t /*since_exchange*/) {
-  turns_ = exchanges;
+EnginePlace AsyncEngine::place() {
+  EnginePlace place;
+  place.exchanges = turns_;
+  for (int j = 0; j < learners(); ++j) {
+    place.nodes.push_back(clock(j).state);
+    place.nodes.back().numbers = nodes_.numbers(j);
+    place.virtual_time = std::max(place.virtual_time, clock(j).state.time);
+  }
+  return place;
+}
+
+void AsyncEngine::resume(const EnginePlace& place) {
+  if (std::ssize(place.nodes) != learners()) {
+    crossbow::fail("its state is of {} nodes, and the run has {}", place.nodes.size(), learners());
+  }
+  turns_ = place.exchanges;
+  updates_ = 0;
+  for (int j = 0; j < learners(); ++j) {
+    clock(j) = {};
+    clock(j).state = place.nodes[static_cast<size_t>(j)];
+    nodes_.numbers(j) = clock(j).state.numbers;
+    updates_ += clock(j).state.report.updates;
+  }
 }
 
 std::vector<EngineBuffer> AsyncEngine::buffers() const {
@@ -54,30 +78,13 @@ std::vector<EngineBuffer> AsyncEngine::buffers() const {
     all.push_back({Kind::states, j, learner(j).states(), &device, {}});
   }
   std::vector<std::byte*> rest = nodes_.state();
-  for (int j = 0; j < learners(); ++j) rest.push_back(learner(j).gradients());
+  for (int j = 0; j < learners(); ++j) {
+    rest.push_back(live_ ? learner(j).weights(0) : learner(j).gradients());
+  }
   for (size_t i = 0; i < rest.size(); ++i) {
     all.push_back({Kind::central, static_cast<int64_t>(i), rest[i], &device, {}});
   }
   return all;
-}
-
-std::vector<AsyncEngine::NodeState> AsyncEngine::node_states() {
-  std::vector<NodeState> states;
-  for (int j = 0; j < learners(); ++j) {
-    states.push_back(clock(j).state);
-    states.back().numbers = nodes_.numbers(j);
-  }
-  return states;
-}
-
-void AsyncEngine::set_node_states(std::span<const NodeState> states) {
-  updates_ = 0;
-  for (int j = 0; j < learners(); ++j) {
-    clock(j) = {};
-    clock(j).state = states[static_cast<size_t>(j)];
-    nodes_.numbers(j) = clock(j).state.numbers;
-    updates_ += clock(j).state.report.updates;
-  }
 }
 
 std::optional<double> AsyncEngine::distance() {
@@ -133,7 +140,7 @@ int AsyncEngine::next_gradient() const {
   int next = -1;
   for (int j = 0; j < learners(); ++j) {
     if (clock(j).phase != Phase::waits_for_worker) continue;
-    if (next < 0 || due(clock(j)) < due(clock(next))) next = j;
+    if (next < 0 || last_batch(clock(j)) < last_batch(clock(next))) next = j;
   }
   return next;
 }
@@ -177,6 +184,9 @@ void AsyncEngine::work(int worker) {
 void AsyncEngine::expect_more_turns() const {
   if (settings_.clock != AsyncSettings::Clock::replayed) return;
   if (turns_ < static_cast<int64_t>(settings_.replay.size())) return;
+  for (const NodeClock& c : clocks_) {
+    if (c.phase != Phase::waits_for_turn) return;
+  }
   crossbow::fail("the order to be replayed ends after {} turns, and the run does not", turns_);
 }
 
@@ -231,7 +241,7 @@ void AsyncEngine::describe_turn(int node) {
   }
   let_go_on();
   ++turns_;
-  order_.push_back(node);
+  if (!live_) order_.push_back(node);
 }
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
@@ -270,13 +280,13 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   c.state.report.waiting += began - c.free_since;
   c.phase = Phase::computes;
   const int64_t number = c.number - 1;
-  const int64_t batch = c.batches[static_cast<size_t>(number) % c.batches.size()];
+  const int64_t batch = last_batch(c);
   lock.unlock();
   Step step;
   Queue& queue = this->queue(worker);
   queue.wait(nodes_.done(node));
   Flight& flight = prepare(node, number, batch, step);
-  learner(node).step(worker, step, flight.batch->rows, 0, 0, {}, flight.part_losses(),
+  learner(node).step(worker, step, flight.batch->rows, c.state.lr, 0, {}, flight.part_losses(),
                      [] { return true; });
   launch(queue, node, flight, number);
   lock.lock();
@@ -332,9 +342,10 @@ void AsyncEngine::time_step(const Step& step, double lr, std::span<double> secon
   learner(0).timed_step(0, step, lr, 0, {}, seconds);
 }
 
-/// The step leaves its gradient; a turn reads it again.
 UpdateTraffic AsyncEngine::update_traffic() const {
   const auto slots = static_cast<double>(optimizer().slots.size());
+  if (live_) return {3 + 2 * slots, 2 + slots};
+  // The step leaves its gradient; a turn reads it again.
   return {4 + 2 * slots, 2 + slots};
 }
 

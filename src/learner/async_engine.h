@@ -19,14 +19,7 @@ struct AsyncSettings {
   Pace pace;  // virtual: of all nodes; real: its slowness stretches a node's steps
   /// Steps that a node may be ahead of the slowest when it begins another one.
   std::optional<int64_t> staleness;
-  std::vector<int32_t> replay;  // as order()
-};
-
-/// What a node has done in the run so far.
-struct NodeReport {
-  int64_t updates = 0, rows = 0;
-  double busy = 0, waiting = 0;                  // seconds: of its steps; for others, or stretched
-  int64_t staleness = 0, largest_staleness = 0;  // others' updates while its steps were under way
+  std::vector<int32_t> replay;  // whose turn it was, from the run's first on
 };
 
 /// The learners of one device, here called nodes, step at their own pace. A node's turn ends one
@@ -38,37 +31,23 @@ struct NodeReport {
 /// for the last one.
 class AsyncEngine final : public Engine {
  public:
-  /// `model` must not update by itself (CompileOptions::update).
+  /// `model` must not update by itself (CompileOptions::update), except to change live weights: by
+  /// make_hogwild_sgd, with the real clock. Then turns have no order to be replayed in.
   AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgorithm> algorithm,
               AsyncSettings settings, const EngineOptions& options);
 
   void start_from(const Replica& model) override;
   std::vector<EngineBuffer> buffers() const override;
-  void resume(int64_t exchanges, int64_t since_exchange) override;
-  int64_t exchanges() const override { return turns_; }
-  int64_t since_exchange() const override { return 0; }
+  EnginePlace place() override;
+  /// Throws Error if the place is of another number of nodes.
+  void resume(const EnginePlace& place) override;
+  std::vector<int32_t> take_turns() override { return std::exchange(order_, {}); }
   std::optional<double> distance() override;
   bool synchronises() const override { return true; }
   std::pair<double, double> sync_seconds() const override { return {turn_seconds_, 0}; }
   const std::byte* weights(int j) const override { return nodes_.weights(j); }
   void time_step(const Step& step, double lr, std::span<double> seconds) override;
   UpdateTraffic update_traffic() const override;
-
-  /// Where a node stands, between segments: a plain value, to be saved with buffers().
-  struct NodeState {
-    double time = 0;        // virtual: when its turn comes
-    bool stepping = false;  // has a gradient, to be applied then
-    bool held = false;      // too far ahead to begin a step
-    double lr = 0;          // of the step
-    int64_t rows = 0;
-    int64_t epoch_updates = 0;
-    Nodes::Numbers numbers;
-    NodeReport report;
-  };
-  std::vector<NodeState> node_states();
-  void set_node_states(std::span<const NodeState> states);
-  /// Whose turns they were, since start_from.
-  const std::vector<int32_t>& order() const { return order_; }
 
  private:
   using Seconds = std::chrono::duration<double>;
@@ -97,13 +76,17 @@ class AsyncEngine final : public Engine {
   bool ends_epoch() const {
     return segment().first_batch + segment().batches == segment().epoch_batches;
   }
+  static int64_t last_batch(const NodeClock& clock) {
+    return clock.batches[static_cast<size_t>(clock.number - 1) % clock.batches.size()];
+  }
   double now() const { return Seconds(std::chrono::steady_clock::now() - start_).count(); }
 
   /// All of these with the lock. Which node's turn is next, −1 if none may be taken now.
   int next_turn() const;
   /// When the node's turn comes, by the clock.
   double due(const NodeClock& clock) const;
-  /// The node whose gradient is needed first, of those that nobody computes; −1 if there is none.
+  /// Of the gradients that nobody computes the one whose batch is the oldest, since buffers of
+  /// batches are few; −1 if there is none.
   int next_gradient() const;
   /// The segment is over, but for gradients of steps that it leaves under way.
   bool leaves_the_rest() const {
@@ -120,6 +103,7 @@ class AsyncEngine final : public Engine {
 
   const AsyncSettings settings_;
   Nodes nodes_;
+  const bool live_;  // programs change the one set of weights, in no order
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
   mutable std::mutex mutex_;  // guards all below, and the describing of turns

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "data/batch_source.h"
+#include "learner/engine_place.h"
 #include "learner/learner.h"
 #include "learner/noise_scale.h"
+#include "learner/pace.h"
 #include "learner/workers.h"
 #include "plan/bound.h"
 
@@ -24,8 +26,9 @@ struct EngineOptions {
   ThreadPlan threads;  // as many a worker as CompileOptions::threads
   BatchShape batch;
   Optimizer optimizer = make_sgd();
-  double clip_norm = 0;  // 0: no limit
-  uint64_t seed = 0;     // of what layers draw
+  double clip_norm = 0;           // 0: no limit
+  uint64_t seed = 0;              // of what layers draw, and of the pace
+  std::optional<Pace> pace = {};  // on the virtual clock, which learners that wait follow
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes.
@@ -71,12 +74,12 @@ class Engine {
 
   /// What a run needs, beside snapshot(), to go on bit for bit; valid until the next segment.
   virtual std::vector<EngineBuffer> buffers() const = 0;
-  /// To be called when start_from and what was written to buffers() have brought a run back, at the
-  /// place that these two give.
-  virtual void resume(int64_t exchanges, int64_t since_exchange) = 0;
-  /// In the whole run, and steps since the last one.
-  virtual int64_t exchanges() const = 0;
-  virtual int64_t since_exchange() const = 0;
+  virtual EnginePlace place() = 0;
+  /// To be called when start_from and what was written to buffers() have brought a run back.
+  virtual void resume(const EnginePlace& place) = 0;
+  /// Whose turns there were since the last call, in order; none of learners that wait for each
+  /// other.
+  virtual std::vector<int32_t> take_turns() { return {}; }
 
   /// Of the learners' gradients in the whole run so far; an engine that does not measure it keeps
   /// what it was given.

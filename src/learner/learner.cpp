@@ -51,7 +51,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
   const bool pulled = setup.central[0] != nullptr, shared = setup.shared_weights != nullptr;
   if (!shared) weights_[0] = device.allocate_zeroed(bytes);
   if (pulled) weights_[1] = device.allocate_zeroed(bytes);
-  for (size_t i = 0; !shared && i < setup.optimizer.slots.size(); ++i) {
+  for (size_t i = 0; !shared && !setup.shared_slot && i < setup.optimizer.slots.size(); ++i) {
     slots_.push_back(device.allocate_zeroed(bytes));
   }
   if (!programs_update_) gradients_ = device.allocate_zeroed(bytes);
@@ -73,6 +73,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
       view.next_parameters = weights(route.to);
       view.gradients = (setup.batch.splits > 1 ? part_gradients_ : gradients_).data();
       view.slots = addresses_of(slots_);
+      if (setup.shared_slot) view.slots[0] = setup.shared_slot;
       view.states = states_.data();
       view.central = setup.central[static_cast<size_t>(route.from)];
       for (size_t program = 0; program < program_rows_.size(); ++program) {

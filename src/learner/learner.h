@@ -33,6 +33,8 @@ struct LearnerSetup {
   double clip_norm = 0;  // of the whole gradient; 0: no limit
   /// Shared weights: the step leaves its gradient, and somebody else updates the weights.
   std::byte* shared_weights = nullptr;
+  /// Storage of the optimizer's one slot, which learners share; else each has slots of its own.
+  std::byte* shared_slot = nullptr;
   /// The two sides of a central model, for learners that are pulled towards it; else null.
   std::array<std::byte*, 2> central{};
   /// Whether some steps of such learners stay on a side.

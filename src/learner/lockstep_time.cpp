@@ -10,6 +10,10 @@ LockstepTime::LockstepTime(int learners, uint64_t seed, Pace pace)
   start_segment();
 }
 
+void LockstepTime::restore(double now, int64_t iterations) {
+  for (Learner& learner : learners_) learner = {.end = now, .steps = iterations};
+}
+
 void LockstepTime::start_segment() {
   const double last = now();
   for (Learner& learner : learners_) {

@@ -16,6 +16,9 @@ class LockstepTime {
  public:
   LockstepTime(int learners, uint64_t seed, Pace pace);
 
+  /// To where a run was: so late, after so many iterations.
+  void restore(double now, int64_t iterations);
+
   /// Before iterations from 0 on. All learners begin with the last one, as they do after an
   /// evaluation.
   void start_segment();
@@ -23,6 +26,7 @@ class LockstepTime {
 
   /// When the last learner is done, in steps of an ordinary one.
   double now() const;
+  int64_t iterations() const { return learners_.front().steps; }
   /// How long a learner has waited for others.
   double waited(int learner) const { return learners_[static_cast<size_t>(learner)].waited; }
 

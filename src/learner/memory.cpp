@@ -25,25 +25,45 @@ int64_t executions(const EngineOptions& options, bool overlaps, bool stays) {
   return pairs * (overlaps ? (stays ? 4 : 2) : 1);
 }
 
-}  // namespace
+/// Of a net's flat buffers, in MiB.
+struct Sizes {
+  explicit Sizes(const ParameterLayout& layout)
+      : flat(mebibytes(static_cast<double>(layout.parameter_elements) *
+                       static_cast<double>(size_of(layout.dtype)))),
+        states(mebibytes(static_cast<double>(layout.state_elements) *
+                         static_cast<double>(size_of(layout.dtype)))) {}
+  const double flat, states;
+};
 
-LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
-                        const EngineOptions& options) {
-  const ParameterLayout& layout = *model.parameters();
-  const auto element = static_cast<double>(size_of(layout.dtype));
-  const double flat = mebibytes(static_cast<double>(layout.parameter_elements) * element);
-  const double states = mebibytes(static_cast<double>(layout.state_elements) * element);
-  const SyncAlgorithm::Traits traits = sync ? sync->traits() : SyncAlgorithm::Traits{};
-  const bool shared = traits.averages_gradients;
-  const bool splits = options.batch.splits > 1;
-  const bool gradients = !model.options().update;
-  const Device& device = find_device(model.options().device);
-  const bool apart = !device.is_host();
-
+/// What any engine takes; `times`: executions of each training program, of all learners.
+LearnerMemory common_memory(CompiledModel& model, const EngineOptions& options, int64_t times) {
+  const Sizes sizes(*model.parameters());
   LearnerMemory m;
   m.devices = options.threads.devices;
   m.learners = m.devices * options.learners;
   m.workers = options.threads.all_workers();
+  m.arena =
+      mebibytes(static_cast<double>(model.workspace_bytes(find_device(model.options().device))));
+  m.evaluated = sizes.flat + sizes.states;
+  for (const int64_t rows : options.batch.program_rows()) {
+    m.bound += static_cast<double>(times) * execution_mb(*model.training(rows));
+  }
+  return m;
+}
+
+}  // namespace
+
+LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
+                        const EngineOptions& options) {
+  const auto [flat, states] = Sizes(*model.parameters());
+  const SyncAlgorithm::Traits traits = sync ? sync->traits() : SyncAlgorithm::Traits{};
+  const bool shared = traits.averages_gradients;
+  const bool splits = options.batch.splits > 1;
+  const bool gradients = !model.options().update;
+  const bool apart = !find_device(model.options().device).is_host();
+  const bool stays = traits.overlaps && sync->may_stay();
+
+  LearnerMemory m = common_memory(model, options, executions(options, traits.overlaps, stays));
   const auto slots = static_cast<int>(options.optimizer.slots.size());
   const int vectors =
       (shared ? 0 : (traits.overlaps ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
@@ -55,17 +75,31 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
     const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || apart;
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + (mean ? 1 : 0));
   }
-  m.evaluated = flat + states;
-  const bool stays = traits.overlaps && sync->may_stay();
-  const auto times = static_cast<double>(executions(options, traits.overlaps, stays));
-  for (const int64_t rows : options.batch.program_rows()) {
-    m.bound += times * execution_mb(*model.training(rows));
-  }
   const int own = shared ? 0 : 1 + slots;
   m.saved = m.evaluated + m.learners * (own * flat + states) +
             flat * ((traits.overlaps ? 1 : 0) + state_buffers + kept);
   if (apart && m.devices > 1) m.evaluated += flat + (m.learners - options.learners) * states;
-  m.arena = mebibytes(static_cast<double>(model.workspace_bytes(device)));
+  return m;
+}
+
+LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
+                        const EngineOptions& options) {
+  const auto [flat, states] = Sizes(*model.parameters());
+  const AsyncAlgorithm::Traits traits = async.traits();
+  LearnerMemory m =
+      common_memory(model, options, int64_t{options.learners} * options.threads.all_workers());
+  if (model.options().update) {  // of live weights
+    m.replica = flat + states;
+    m.central = flat;
+    return m;
+  }
+  const auto own = 1 + static_cast<int>(options.optimizer.slots.size());  // weights and slots
+  const bool reads_snapshot = traits.live || traits.pairs;
+  const int vectors = (traits.live ? 0 : own) + (reads_snapshot ? 1 : 0) +
+                      (traits.own_buffer ? 1 : 0) + (traits.inbox ? 1 : 0);
+  const int gradients = options.batch.splits > 1 ? 2 : 1;
+  m.replica = (vectors + gradients) * flat + states;
+  m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0)) * flat;
   return m;
 }
 

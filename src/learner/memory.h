@@ -3,6 +3,7 @@
 
 namespace crossbow {
 
+class AsyncAlgorithm;
 class CompiledModel;
 class Program;
 class SyncAlgorithm;
@@ -39,6 +40,9 @@ struct LearnerMemory {
 /// What an engine with these options will allocate, beside threads and kernels. `model` must have
 /// been asked for the programs that will run; `sync` may be null.
 LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
+                        const EngineOptions& options);
+/// The same of asynchronous nodes.
+LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
                         const EngineOptions& options);
 
 /// Estimated memory of one bound execution of the program, in MiB.

@@ -75,7 +75,7 @@ class Nodes::Hook : public Peers {
  private:
   Nodes& all_;
   const int node_;
-  Numbers& numbers_;
+  NodeNumbers& numbers_;
   Rng rng_;
 };
 
@@ -104,7 +104,7 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
     if (traits_.own_buffer) node.own = device.allocate_zeroed(bytes);
     if (traits_.live && j > 0) continue;
     node.weights = OrderedVector(device, bytes, chunks_.size());
-    for (size_t i = 0; i < optimizer.slots.size(); ++i) {
+    for (size_t i = 0; !options.by_programs && i < optimizer.slots.size(); ++i) {
       node.slots.push_back(device.allocate_zeroed(bytes));
     }
   }
@@ -144,10 +144,12 @@ Nodes::Operation& Nodes::add(int index, Operation::Kind kind, OrderedVector* oth
 }
 
 void Nodes::end_step(int index, const std::byte* gradient, double lr) {
-  Numbers& numbers = this->numbers(index);
-  Operation& update = add(index, Operation::Kind::update);
-  update.gradient = gradient;
-  update.step = optimizer_.at(lr * algorithm_->rate_factor(numbers.mass));
+  NodeNumbers& numbers = this->numbers(index);
+  if (!options_.by_programs) {
+    Operation& update = add(index, Operation::Kind::update);
+    update.gradient = gradient;
+    update.step = optimizer_.at(lr * algorithm_->rate_factor(numbers.mass));
+  }
   ++numbers.steps;
   Hook hook(*this, index, /*after=*/true);
   algorithm_->after_step(hook);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "learner/engine_place.h"
 #include "learner/gradient_clip.h"
 #include "learner/ordered_vector.h"
 #include "plan/program.h"
@@ -16,7 +17,8 @@ namespace crossbow {
 struct NodesOptions {
   int nodes = 1;
   uint64_t seed = 0;
-  double clip_norm = 0;  // 0: no limit
+  double clip_norm = 0;      // 0: no limit
+  bool by_programs = false;  // the nodes' programs change the one set of weights
 };
 
 /// Of one device. Between two steps of a node comes its turn: it ends the one step, with the
@@ -34,7 +36,8 @@ class Nodes {
   /// Every node, and the server, begins with these weights.
   void start_from(Device& device, const std::byte* weights);
 
-  /// The weights that the node's programs read while a step is under way.
+  /// The weights that the node's programs read while a step is under way, unless they change the
+  /// one set of weights and read their own.
   std::byte* read(int node) const;
 
   /// Describe a turn; with the lock, either or both in this order, then `do_turn` before the next.
@@ -58,13 +61,8 @@ class Nodes {
   /// node has. Always as many.
   std::vector<std::byte*> state() const;
 
-  /// Of a node, to be saved.
-  struct Numbers {
-    int64_t steps = 0;
-    double mass = 1;
-    Peers::Inbox inbox;
-  };
-  Numbers& numbers(int node) { return nodes_[static_cast<size_t>(node)].numbers; }
+  /// To be saved.
+  NodeNumbers& numbers(int node) { return nodes_[static_cast<size_t>(node)].numbers; }
 
  private:
   class Hook;
@@ -90,7 +88,7 @@ class Nodes {
     GradientClip clip;
     Buffer scratch[2];  // of a chunk
     std::unique_ptr<Event> done;
-    Numbers numbers;
+    NodeNumbers numbers;
     std::array<Operation, kMostOperations> turn;
     size_t length = 0;  // of the turn
   };
@@ -98,7 +96,7 @@ class Nodes {
   /// Whose weights are the node's: with one set for all, the first one's.
   Node& of(int node) { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
   const Node& of(int node) const { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
-  bool reads_snapshot() const { return traits_.live || traits_.pairs; }
+  bool reads_snapshot() const { return (traits_.live && !options_.by_programs) || traits_.pairs; }
   /// Adds to the node's turn, in line for its weights and these.
   Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,
                  OrderedVector* inbox = nullptr);

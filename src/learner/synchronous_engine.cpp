@@ -19,6 +19,9 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
     comm_ = std::make_unique<LocalGroup>(devices(), layout().parameter_elements, layout().dtype,
                                          [this] { scheduler_.notify(); });
   }
+  if (options.pace) {
+    time_.emplace(options.threads.devices * options.learners, options.seed, *options.pace);
+  }
   const auto may_run = [this](int w, int j) { return scheduler_.may_run(w, j); };
   on_each_device([&](int d) {
     if (sync_) {
@@ -56,8 +59,16 @@ void SynchronousEngine::start_from(const Replica& model) {
   }
 }
 
-void SynchronousEngine::resume(int64_t exchanges, int64_t since_exchange) {
-  if (sync_) lockstep_.restore(exchanges, since_exchange);
+EnginePlace SynchronousEngine::place() {
+  EnginePlace place{lockstep_.exchanges(), lockstep_.since_exchange(), {}};
+  if (time_) place.virtual_time = time_->now();
+  if (time_) place.virtual_steps = time_->iterations();
+  return place;
+}
+
+void SynchronousEngine::resume(const EnginePlace& place) {
+  if (time_) time_->restore(place.virtual_time, place.virtual_steps);
+  if (sync_) lockstep_.restore(place.exchanges, place.since_exchange);
   for (size_t d = 1; d < centrals_.size(); ++d) {
     const auto from = centrals_[0]->state(), to = centrals_[d]->state();
     for (size_t i = 0; i < to.size(); ++i) devices()[d]->copy_now(to[i], from[i], weight_bytes());
@@ -164,8 +175,12 @@ void SynchronousEngine::drain() {
 
 void SynchronousEngine::end(const Segment& segment) {
   scheduler_.check();
-  if (!sync_) return;
   const int64_t iterations = scheduler_.begun();
+  if (time_) {
+    time_->start_segment();
+    for (int64_t i = 0; i < iterations; ++i) time_->iteration(lockstep_, i);
+  }
+  if (!sync_) return;
   for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));
   lockstep_.finish(iterations);
   const bool dropped = segment.ends_at_drop && batches_done() == segment.batches;

@@ -4,6 +4,7 @@
 #include "comm/local.h"
 #include "learner/central.h"
 #include "learner/engine.h"
+#include "learner/lockstep_time.h"
 
 namespace crossbow {
 
@@ -22,9 +23,8 @@ class SynchronousEngine final : public Engine {
 
   void start_from(const Replica& model) override;
   std::vector<EngineBuffer> buffers() const override;
-  void resume(int64_t exchanges, int64_t since_exchange) override;
-  int64_t exchanges() const override { return lockstep_.exchanges(); }
-  int64_t since_exchange() const override { return lockstep_.since_exchange(); }
+  EnginePlace place() override;
+  void resume(const EnginePlace& place) override;
   std::optional<double> distance() override;
   bool synchronises() const override { return sync_ != nullptr; }
   std::pair<double, double> sync_seconds() const override;
@@ -65,6 +65,7 @@ class SynchronousEngine final : public Engine {
 
   const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
   Lockstep lockstep_;
+  std::optional<LockstepTime> time_;  // on the virtual clock
   Scheduler scheduler_;
   std::unique_ptr<LocalGroup> comm_;                // of several devices
   std::vector<std::unique_ptr<Central>> centrals_;  // by device

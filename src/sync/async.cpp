@@ -24,13 +24,13 @@ std::vector<AsyncEntry> async_catalogue() {
   return entries;
 }
 
-bool is_async(std::string_view name) {
-  return registry().find(name) != nullptr;
+const AsyncEntry* find_async(std::string_view name) {
+  return registry().find(name);
 }
 
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options) {
-  const AsyncEntry* const entry = registry().find(name);
+  const AsyncEntry* const entry = find_async(name);
   if (!entry) {
     const auto names = registry().names();
     fail_usage("`sync` {}: there is no such asynchronous algorithm; known are {}{}", name,

@@ -106,7 +106,8 @@ struct AsyncEntry {
 };
 /// In alphabetical order.
 std::vector<AsyncEntry> async_catalogue();
-bool is_async(std::string_view name);
+/// Null if there is no such asynchronous algorithm.
+const AsyncEntry* find_async(std::string_view name);
 /// Throws UsageError as make_sync does.
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options);

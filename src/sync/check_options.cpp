@@ -1,23 +1,27 @@
 #include "sync/check_options.h"
 
 #include "core/error.h"
+#include "sync/async.h"
 
 namespace crossbow {
 namespace {
 
 void check_momentum(std::string_view name, const SyncOptions& o, SolverNeeds::Momentum needed) {
   using Momentum = SolverNeeds::Momentum;
+  const bool nodes = find_async(name);
+  const std::string_view with = nodes ? "async-eamsgd" : "eamsgd";
+  const std::string_view without = nodes ? "async-easgd" : "easgd";
   if (needed == Momentum::none && o.momentum > 0) {
-    fail_usage("`momentum` {}: the learners of {} have none; leave it out, or choose eamsgd",
-               o.momentum, name);
+    fail_usage("`momentum` {}: the learners of {} have none; leave it out, or choose {}",
+               o.momentum, name, with);
   }
   if (needed == Momentum::none && o.nesterov) {
-    fail_usage("`nesterov`: the learners of {} have no momentum; leave it out, or choose eamsgd",
-               name);
+    fail_usage("`nesterov`: the learners of {} have no momentum; leave it out, or choose {}", name,
+               with);
   }
   if (needed == Momentum::nesterov && !(o.momentum > 0)) {
-    fail_usage("`momentum` {}: the learners of {} have Nesterov's; leave it out, or choose easgd",
-               o.momentum, name);
+    fail_usage("`momentum` {}: the learners of {} have Nesterov's; leave it out, or choose {}",
+               o.momentum, name, without);
   }
   if (needed == Momentum::nesterov && !o.nesterov) {
     fail_usage("`nesterov` false: the learners of {} have Nesterov's momentum; leave it out", name);

@@ -1,5 +1,7 @@
 #include "sync/sync.h"
 
+#include <algorithm>
+
 #include "core/nearest.h"
 #include "core/registry.h"
 #include "sync/async.h"
@@ -26,7 +28,8 @@ std::vector<SyncEntry> sync_catalogue() {
 }
 
 SolverNeeds sync_needs(std::string_view name) {
-  const SyncEntry* const entry = registry().find(name);
+  if (const SyncEntry* const entry = registry().find(name)) return entry->needs;
+  const AsyncEntry* const entry = find_async(name);
   return entry ? entry->needs : SolverNeeds{};
 }
 
@@ -38,10 +41,10 @@ std::optional<SyncUses> sync_alone(std::string_view name) {
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
   const SyncEntry* const entry = registry().find(name);
   if (!entry) {
-    if (is_async(name)) {
-      fail_usage("`sync` {}: asynchronous training does not exist yet in this version", name);
-    }
-    const auto names = registry().names();
+    std::vector<std::string_view> names = registry().names();
+    const auto others = async_catalogue();
+    for (const AsyncEntry& other : others) names.push_back(other.name);
+    std::sort(names.begin(), names.end());
     fail_usage("`sync` {}: there is no such algorithm; known are {}{}", name,
                fmt::join(names, ", "), did_you_mean(name, names));
   }

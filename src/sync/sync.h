@@ -110,7 +110,7 @@ struct SyncEntry {
 };
 /// In alphabetical order.
 std::vector<SyncEntry> sync_catalogue();
-/// Nothing in particular for a name that is not in the catalogue.
+/// Of an asynchronous algorithm as well; nothing in particular for a name that there is not.
 SolverNeeds sync_needs(std::string_view name);
 std::optional<SyncUses> sync_alone(std::string_view name);
 

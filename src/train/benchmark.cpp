@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/rng.h"
-#include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
 
 namespace crossbow {
@@ -102,11 +101,11 @@ class Bench {
   Bench(const ModelSpec& spec, const RunConfig& config, const TeamConfig& team)
       : model_(compiled(config, team, spec)),
         program_(model_.training(config.batch)),
-        engine_(model_, team.sync, config.engine_options(team, {.rows = config.batch})),
+        engine_(config.engine(model_, team, {.rows = config.batch})),
         noise_(spec) {
-    Replica first(engine_.layout(), /*with_gradients=*/false);
-    initialise(engine_.layout(), first, config.seed);
-    engine_.start_from(first);
+    Replica first(engine_->layout(), /*with_gradients=*/false);
+    initialise(engine_->layout(), first, config.seed);
+    engine_->start_from(first);
   }
 
   struct Rates {
@@ -117,14 +116,14 @@ class Bench {
 
   /// After a warm-up.
   Rates rates(double seconds) {
-    batch_rate(engine_, noise_, losses_, std::min(1.0, seconds / 4));  // warms caches and clocks
+    batch_rate(*engine_, noise_, losses_, std::min(1.0, seconds / 4));  // warms caches and clocks
     Rates rates;
-    const auto before = engine_.sync_seconds();
+    const auto before = engine_->sync_seconds();
     const auto start = Clock::now();
     for (double& rate : rates.windows)
-      rate = batch_rate(engine_, noise_, losses_, seconds / kWindows);
-    const double worker_seconds = seconds_since(start) * engine_.workers().count();
-    const auto after = engine_.sync_seconds();
+      rate = batch_rate(*engine_, noise_, losses_, seconds / kWindows);
+    const double worker_seconds = seconds_since(start) * engine_->workers().count();
+    const auto after = engine_->sync_seconds();
     rates.sync_work = (after.first - before.first) / worker_seconds;
     rates.sync_wait = (after.second - before.second) / worker_seconds;
     std::sort(rates.windows.begin(), rates.windows.end());
@@ -133,22 +132,22 @@ class Bench {
 
   BenchmarkResult measure(double seconds) {
     BenchmarkResult r;
-    const auto batch = static_cast<double>(engine_.batch().rows);
+    const auto batch = static_cast<double>(engine_->batch().rows);
     const Rates all = rates(seconds);
     r.images_per_second = all.median() * batch;
     r.slowest_window = all.windows.front() * batch;
     r.fastest_window = all.windows.back() * batch;
-    r.step_ms = 1e3 * static_cast<double>(engine_.learners()) / all.median();
+    r.step_ms = 1e3 * static_cast<double>(engine_->learners()) / all.median();
     r.sync_work = all.sync_work;
     r.sync_wait = all.sync_wait;
     r.flops_per_image = program_->flops() / batch;
     r.arena_bytes = program_->arena_bytes();
     r.arena_bytes_without_reuse = program_->arena_bytes_without_reuse();
     r.parameters = program_->parameters()->trained();
-    engine_.workers().run([&](int worker) {
+    engine_->workers().run([&](int worker) {
       if (worker != 0) return;
-      r.ops = time_ops(engine_, *program_, noise_, seconds / 2);
-      r.bound = measure_bound(*program_, engine_.update_traffic(), engine_.device());
+      r.ops = time_ops(*engine_, *program_, noise_, seconds / 2);
+      r.bound = measure_bound(*program_, engine_->update_traffic(), engine_->device());
     });
     return r;
   }
@@ -165,7 +164,7 @@ class Bench {
 
   CompiledModel model_;
   const std::shared_ptr<const Program> program_;
-  SynchronousEngine engine_;
+  const std::unique_ptr<Engine> engine_;
   Noise noise_;
   std::vector<float> losses_ = std::vector<float>(1 << 20);  // of more than a window can hold
 };

@@ -46,6 +46,20 @@ const std::array kTable = {
     OptionEntry{"averaging-eta", "ETA",
                 "weight of recent steps in the mean over time; 0: all steps count equally",
                 &O::averaging_eta},
+    OptionEntry{"gossip-probability", "P",
+                "that a step is followed by gossip; auto: the algorithm's own",
+                &O::gossip_probability},
+    OptionEntry{"staleness", "N",
+                "steps that a node may be ahead of the slowest one, with a server; auto: any",
+                &O::staleness},
+    OptionEntry{"clock", "real|virtual",
+                "asynchronous nodes take turns as they are ready, or at seeded times; auto: real",
+                &O::clock},
+    OptionEntry{"straggler", "NODE:F,…", "stretch an asynchronous node's steps F times",
+                &O::straggler},
+    OptionEntry{"replay", "RUN",
+                "repeat the asynchronous run in this folder, its nodes' turns in the same order",
+                &O::replay},
     OptionEntry{"bn-images", "N|auto",
                 "training images that measure the evaluated model's batch norm; 0: the learners' "
                 "mean",
@@ -221,14 +235,12 @@ bool option_is_set(const TrainOptions& options, const OptionEntry& entry) {
   return std::visit([&](auto member) { return is_set(options.*member); }, entry.member);
 }
 
-void check_resumable(const TrainOptions& before, const TrainOptions& now) {
+void check_same_run(const TrainOptions& before, const TrainOptions& now, std::string_view to) {
   for (const OptionEntry& entry : option_table()) {
     const std::string was = option_text(before, entry), is = option_text(now, entry);
     if (!entry.may_change && was != is) {
-      fail_usage(
-          "`{}` {}: the run to resume has {}, and going on with another would be another "
-          "run",
-          entry.name, is, was);
+      fail_usage("`{}` {}: the run to {} has {}, and another would make another run of it",
+                 entry.name, is, to, was);
     }
   }
 }

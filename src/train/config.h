@@ -52,7 +52,8 @@ void apply_config_file(TrainOptions& options, const std::string& path);
 /// All that is set, as TOML that apply_config reads back to the same options.
 std::string to_config(const TrainOptions& options);
 
-/// Throws UsageError if a resumed run would differ from `before` in what must not change.
-void check_resumable(const TrainOptions& before, const TrainOptions& now);
+/// Throws UsageError if the options would make another run of that of `before`, which is to be
+/// resumed or repeated.
+void check_same_run(const TrainOptions& before, const TrainOptions& now, std::string_view to);
 
 }  // namespace crossbow

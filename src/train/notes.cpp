@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/batch_norm.h"
+#include "train/team_config.h"
 
 namespace crossbow {
 namespace {
@@ -72,6 +73,13 @@ std::optional<std::string> precision_note(const RunConfig& config) {
 }
 
 std::string promise(const RunConfig& config, LearnerChoice choice) {
+  const TrainOptions& o = config.options;
+  if (o.replay) return "the same bits as " + *o.replay + " has, on this machine";
+  const bool nodes = find_async(o.sync) && !is_alone(o);
+  if (nodes && !o.deterministic && o.clock != "virtual") {
+    return "nodes take turns as they are ready, so results depend on timing; `clock` virtual fixes "
+           "their order, and `replay` repeats that of this run";
+  }
   switch (choice) {
     case LearnerChoice::fixed:
       if (config.options.resume && !config.options.learners && !config.deterministic) {

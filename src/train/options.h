@@ -42,9 +42,19 @@ struct TrainOptions {
   std::optional<double> alpha;                 // of an exchange; auto: the algorithm's own
   std::optional<double> central_momentum;      // of the central model; auto: the algorithm's own
   std::optional<double> averaging_eta;         // of a mean over time; auto: the algorithm's own
+
+  // Of asynchronous algorithms (sync/async.h), whose learners are called nodes.
+  std::optional<double> gossip_probability;  // of a step; auto: the algorithm's own
+  std::optional<int64_t> staleness;  // steps that a node may be ahead of the slowest; auto: any
+  /// When nodes take turns. real: as they are ready; virtual: at seeded times, which repeats a run
+  /// on any machine with this processor. Auto: real, or virtual with `deterministic`.
+  std::optional<std::string> clock;
+  std::optional<std::string> straggler;  // NODE:FACTOR,…: nodes whose steps take as much longer
+  std::optional<std::string> replay;     // folder of a run whose turns are taken again
+
   /// Training images on which the evaluated model's batch-norm statistics are measured, in whole
-  /// batches; 0: they are the mean of the learners'. Auto: 2048 for an algorithm whose model lags
-  /// behind the learners, else 0.
+  /// batches; 0: they are the mean of the learners'. Auto: 2048 for an asynchronous algorithm and
+  /// for one whose model lags behind the learners, else 0.
   std::optional<int64_t> bn_images;
   std::string precision = "f32";  // f32, or bf16: weights and statistics stay f32
   uint64_t seed = 1;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "learner/arrangement.h"
+#include "learner/engine_place.h"
 #include "learner/noise_scale.h"
 #include "train/rate_scaling.h"
 
@@ -27,8 +28,9 @@ struct EpochRecord {
   /// Where they are measured, at the epoch's end. The noise scale in images, and unset also where
   /// it is beyond measure.
   std::optional<double> noise_scale, efficiency;
-  std::optional<double> goodput;   // images/s times efficiency
-  std::optional<double> distance;  // Engine::distance
+  std::optional<double> goodput;       // images/s times efficiency
+  std::optional<double> distance;      // Engine::distance
+  std::optional<double> virtual_time;  // at the epoch's end, as EnginePlace's
 };
 
 /// The evaluated epoch with the best test accuracy, the earliest of equals; null if there is none.
@@ -52,17 +54,16 @@ struct Position {
   Arrangement arrangement;       // of the learners
   bool settled = false;          // on that, for good
   int64_t step = 0;              // done by each learner, in the whole run
-  int64_t exchanges = 0;         // of the central model, in the whole run
-  int64_t since_exchange = 0;    // steps
-  RateFactor rate_factor;        // that the number of learners asks for
-  NoiseScale noise;              // of the gradients
-  double loss_sum = 0;           // this epoch: loss times rows
-  double seconds = 0;            // this epoch: of training
-  double waiting_seconds = 0;    // in the whole run: of training, waiting for data
-  double wall_seconds = 0;       // in the whole run, start-up and evaluation included
-  int64_t changes = 0;           // lines of learners.jsonl that lie behind
-  double logged_loss_sum = 0;    // since the last line of metrics.jsonl: loss times rows
-  int64_t logged_rows = 0;       // since that line
+  EnginePlace engine;
+  RateFactor rate_factor;      // that the number of learners asks for
+  NoiseScale noise;            // of the gradients
+  double loss_sum = 0;         // this epoch: loss times rows
+  double seconds = 0;          // this epoch: of training
+  double waiting_seconds = 0;  // in the whole run: of training, waiting for data
+  double wall_seconds = 0;     // in the whole run, start-up and evaluation included
+  int64_t changes = 0;         // lines of learners.jsonl that lie behind
+  double logged_loss_sum = 0;  // since the last line of metrics.jsonl: loss times rows
+  int64_t logged_rows = 0;     // since that line
 };
 
 }  // namespace crossbow

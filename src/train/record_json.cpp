@@ -50,6 +50,7 @@ EpochRecord record_from_json(const json& value) {
   r.efficiency = measured("efficiency");
   r.goodput = measured("goodput");
   r.distance = measured("distance");
+  r.virtual_time = measured("virtual_time");
   return r;
 }
 
@@ -74,6 +75,47 @@ json to_json(const NoiseScale& n) {
 NoiseScale noise_from(const json& value) {
   return {value.at("noise").get<double>(), value.at("signal").get<double>(),
           integer_from(value, "measurements", 0, kMostSteps)};
+}
+
+json state_json(const NodeState& s) {
+  const NodeReport& r = s.report;
+  return {{"time", s.time},
+          {"stepping", s.stepping},
+          {"held", s.held},
+          {"lr", s.lr},
+          {"rows", s.rows},
+          {"epoch_updates", s.epoch_updates},
+          {"steps", s.numbers.steps},
+          {"mass", s.numbers.mass},
+          {"messages", s.numbers.inbox.messages},
+          {"message_mass", s.numbers.inbox.mass},
+          {"updates", r.updates},
+          {"all_rows", r.rows},
+          {"busy", r.busy},
+          {"waiting", r.waiting},
+          {"staleness", r.staleness},
+          {"largest_staleness", r.largest_staleness}};
+}
+
+NodeState node_from(const json& value) {
+  const auto count = [&](const char* key) { return integer_from(value, key, 0, kMostSteps); };
+  NodeState s;
+  s.time = seconds_from(value, "time");
+  s.stepping = value.at("stepping").get<bool>();
+  s.held = value.at("held").get<bool>();
+  s.lr = value.at("lr").get<double>();
+  s.rows = count("rows");
+  s.epoch_updates = count("epoch_updates");
+  s.numbers = {count("steps"),
+               value.at("mass").get<double>(),
+               {count("messages"), value.at("message_mass").get<double>()}};
+  s.report = {count("updates"),
+              count("all_rows"),
+              seconds_from(value, "busy"),
+              seconds_from(value, "waiting"),
+              count("staleness"),
+              count("largest_staleness")};
+  return s;
 }
 
 }  // namespace
@@ -101,7 +143,8 @@ json to_json(const EpochRecord& r) {
           {"noise_scale", to_json(r.noise_scale)},
           {"efficiency", to_json(r.efficiency)},
           {"goodput", to_json(r.goodput)},
-          {"distance", to_json(r.distance)}};
+          {"distance", to_json(r.distance)},
+          {"virtual_time", to_json(r.virtual_time)}};
 }
 
 json to_json(const std::vector<EpochRecord>& history) {
@@ -123,14 +166,34 @@ LearnerChange change_from_json(const json& value) {
           arrangement_from_json(value), value.at("settled").get<bool>()};
 }
 
+json to_json(const std::vector<NodeState>& nodes) {
+  json list = json::array();
+  for (size_t j = 0; j < nodes.size(); ++j) {
+    const NodeReport& r = nodes[j].report;
+    list.push_back({{"node", j},
+                    {"updates", r.updates},
+                    {"rows", r.rows},
+                    {"busy_seconds", r.busy},
+                    {"waiting_seconds", r.waiting},
+                    {"staleness_mean", r.mean_staleness()},
+                    {"staleness_max", r.largest_staleness}});
+  }
+  return list;
+}
+
 json to_json(const Position& p) {
+  json nodes = json::array();
+  for (const NodeState& node : p.engine.nodes) nodes.push_back(state_json(node));
   return {{"epoch", p.epoch},
           {"batch", p.batch},
           {"arrangement", to_json(p.arrangement)},
           {"settled", p.settled},
           {"step", p.step},
-          {"exchanges", p.exchanges},
-          {"since_exchange", p.since_exchange},
+          {"exchanges", p.engine.exchanges},
+          {"since_exchange", p.engine.since_exchange},
+          {"nodes", std::move(nodes)},
+          {"virtual_time", p.engine.virtual_time},
+          {"virtual_steps", p.engine.virtual_steps},
           {"rate_factor", to_json(p.rate_factor)},
           {"noise", to_json(p.noise)},
           {"loss_sum", p.loss_sum},
@@ -155,8 +218,13 @@ Position position_from_json(const json& value) {
   p.arrangement = arrangement_from_json(value.at("arrangement"));
   p.settled = value.at("settled").get<bool>();
   p.step = integer_from(value, "step", 0, kMostSteps);
-  p.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
-  p.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
+  p.engine.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
+  p.engine.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
+  if (value.contains("nodes")) {
+    for (const json& node : value.at("nodes")) p.engine.nodes.push_back(node_from(node));
+    p.engine.virtual_time = seconds_from(value, "virtual_time");
+    p.engine.virtual_steps = integer_from(value, "virtual_steps", 0, kMostSteps);
+  }
   if (value.contains("rate_factor")) p.rate_factor = rate_factor_from(value.at("rate_factor"));
   if (value.contains("noise")) p.noise = noise_from(value.at("noise"));
   p.loss_sum = value.at("loss_sum").get<double>();

@@ -12,6 +12,8 @@ nlohmann::json to_json(const std::optional<double>& value);
 nlohmann::json to_json(const EpochRecord& record);
 nlohmann::json to_json(const std::vector<EpochRecord>& history);
 nlohmann::json to_json(const LearnerChange& change);
+/// What nodes have done.
+nlohmann::json to_json(const std::vector<NodeState>& nodes);
 nlohmann::json to_json(const Position& position);
 
 /// Throws Error unless the object has such a whole number.

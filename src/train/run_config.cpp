@@ -3,8 +3,12 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "device/hogwild_sgd.h"
 #include "kernels/precision.h"
+#include "learner/async_engine.h"
 #include "learner/noise_probe.h"
+#include "learner/synchronous_engine.h"
+#include "train/nodes_config.h"
 #include "train/recipe.h"
 #include "train/validate.h"
 
@@ -61,6 +65,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.retune = o.retune;
   c.tune_for_goodput = o.tune_for == "goodput";
   c.keep_best = o.keep_best;
+  c.virtual_clock = is_virtual(o);
   expect_what_adascale_needs(c);
   return c;
 }
@@ -75,7 +80,8 @@ TeamConfig RunConfig::team(const Arrangement& arrangement) const {
 RunConfig RunConfig::with_at_most(int64_t most) const {
   RunConfig c = *this;
   while (c.teams.size() > 1 && c.teams.back().arrangement.learners > most) c.teams.pop_back();
-  if (deterministic && !teams.empty()) c.teams = {team(arrangements_of(options, most).front())};
+  if (!looks_for_learners(options) && !teams.empty())
+    c.teams = {team(arrangements_of(options, most).front())};
   return c;
 }
 
@@ -105,14 +111,40 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   compile.device = device.kind;
   compile.precision = precision;
   compile.threads = team.threads.threads;
-  const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients();
-  if (!whole_gradient_first) compile.update = optimizer;
+  const bool whole_gradient_first =
+      clip_norm > 0 || splits > 1 || team.averages_gradients() || (team.async && !is_live(team));
+  if (!whole_gradient_first) compile.update = optimizer_of(team);
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;
 }
 
+bool RunConfig::is_live(const TeamConfig& team) const {
+  const bool ordered = virtual_clock || options.replay || clip_norm > 0 || splits > 1;
+  return team.async && team.async->traits().live && !ordered;
+}
+
+Optimizer RunConfig::optimizer_of(const TeamConfig& team) const {
+  return is_live(team) ? make_hogwild_sgd(*options.weight_decay) : optimizer;
+}
+
 EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape& shape) const {
-  return {team.arrangement.learners, team.threads, shape, optimizer, clip_norm, seed};
+  EngineOptions engine{team.arrangement.learners, team.threads, shape,
+                       optimizer_of(team),        clip_norm,    seed};
+  if (virtual_clock) engine.pace = pace_of(options);
+  return engine;
+}
+
+std::unique_ptr<Engine> RunConfig::engine(CompiledModel& model, const TeamConfig& team,
+                                          const BatchShape& shape) const {
+  const EngineOptions o = engine_options(team, shape);
+  if (!team.async) return std::make_unique<SynchronousEngine>(model, team.sync, o);
+  return std::make_unique<AsyncEngine>(model, team.async, node_settings(options, o.learners), o);
+}
+
+LearnerMemory RunConfig::memory(CompiledModel& model, const TeamConfig& team,
+                                const BatchShape& shape) const {
+  const EngineOptions o = engine_options(team, shape);
+  return team.async ? memory_of(model, *team.async, o) : memory_of(model, team.sync.get(), o);
 }
 
 int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {
@@ -120,7 +152,7 @@ int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {
   if (options.bn_images.value_or(0) > 0 && !states) {
     fail_usage("`bn-images` {}: the net has no batch norm; leave it out", *options.bn_images);
   }
-  const bool lags = team.sync && team.sync->traits().lags;
+  const bool lags = team.async || (team.sync && team.sync->traits().lags);
   return options.bn_images.value_or(lags && states ? kImages : 0);
 }
 

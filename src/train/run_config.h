@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "data/pipeline.h"
 #include "learner/engine.h"
+#include "learner/memory.h"
 #include "models/loss.h"
 #include "models/model.h"
 #include "plan/program.h"
@@ -49,6 +50,7 @@ struct RunConfig {
   int64_t patience = std::numeric_limits<int64_t>::max();  // evaluations
   bool deterministic = false, retune = false, keep_best = false;
   bool tune_for_goodput = false;
+  bool virtual_clock = false;
 
   /// One of `teams`, or another that the run had elsewhere. Throws as make_sync does.
   TeamConfig team(const Arrangement& arrangement) const;
@@ -61,11 +63,22 @@ struct RunConfig {
   /// in all need.
   data::PipelineOptions training_batches(int learners) const;
   CompileOptions compile_options(const TeamConfig& team, AlgorithmChooser* chooser) const;
-  EngineOptions engine_options(const TeamConfig& team, const BatchShape& shape) const;
+  /// `model` is compiled with these options, and has been asked for the programs that will run.
+  /// Throws Error if the turns of a run to be replayed cannot be read.
+  std::unique_ptr<Engine> engine(CompiledModel& model, const TeamConfig& team,
+                                 const BatchShape& shape) const;
+  /// What that engine will allocate.
+  LearnerMemory memory(CompiledModel& model, const TeamConfig& team, const BatchShape& shape) const;
   /// Training images on which to measure the batch-norm statistics of the evaluated model; 0 for
   /// those of the learners. `states` says whether the net has any. Throws UsageError if they are
   /// asked for and it has none.
   int64_t bn_images(const TeamConfig& team, bool states) const;
+
+ private:
+  /// Whether nodes change one set of weights in no order, which the real clock allows.
+  bool is_live(const TeamConfig& team) const;
+  Optimizer optimizer_of(const TeamConfig& team) const;
+  EngineOptions engine_options(const TeamConfig& team, const BatchShape& shape) const;
 };
 
 /// From what a user says to what a run is: fills in what the algorithm needs and the recipe knows.

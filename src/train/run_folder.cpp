@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "train/config.h"
 #include "train/record_json.h"
+#include "train/turns.h"
 
 namespace crossbow {
 namespace {
@@ -40,8 +41,9 @@ void refuse_files_of_a_run(const fs::path& path) {
         "another",
         path.string());
   }
-  for (const char* file : {"checkpoint.best", "checkpoint.best.next", "checkpoint.kept",
-                           "config.toml", "metrics.jsonl", "learners.jsonl", "plan.json"}) {
+  for (const char* file :
+       {"checkpoint.best", "checkpoint.best.next", "checkpoint.kept", "config.toml",
+        "metrics.jsonl", "learners.jsonl", "plan.json", kTurnsFile}) {
     if (!holds(file)) continue;
     fail_usage(
         "`out` {}: the folder holds a {} already, which the run would write over; choose another "
@@ -73,8 +75,10 @@ void MetricsLog::step(int64_t step, int64_t samples, double loss, double lr) {
   file_.append({line, std::min(end.size, sizeof line)});
 }
 
-void MetricsLog::epoch(const EpochRecord& record) {
-  file_.append(to_json(record).dump() + '\n');
+void MetricsLog::epoch(const EpochRecord& record, const std::vector<NodeState>& nodes) {
+  nlohmann::json line = to_json(record);
+  if (!nodes.empty()) line["nodes"] = to_json(nodes);
+  file_.append(line.dump() + '\n');
 }
 
 RunFolder RunFolder::begin(const fs::path& path) {
@@ -121,6 +125,17 @@ void RunFolder::open_records(const TrainOptions& options,
                              const std::function<void(std::string_view)>& warn) {
   metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_, warn);
   write_file_atomically(path_ / "config.toml", to_config(options));
+}
+
+void RunFolder::append_turns(int64_t before, const std::vector<int32_t>& nodes) {
+  if (nodes.empty()) return;
+  if (!turns_) turns_.emplace(path_ / kTurnsFile).cut(before);
+  turns_->append(encode_turns(nodes));
+}
+
+void RunFolder::sync() {
+  if (metrics_) metrics_->sync();
+  if (turns_) turns_->sync();
 }
 
 void RunFolder::write_plan(const Choices& plan) {

@@ -1,5 +1,5 @@
 // The folder that a run leaves behind: config.toml, plan.json, metrics.jsonl,
-// learners.jsonl and checkpoints.
+// learners.jsonl, the turns of an asynchronous run and checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,8 @@ class MetricsLog {
 
   /// `loss` is the mean since the last such line. Allocates nothing.
   void step(int64_t step, int64_t samples, double loss, double lr);
-  void epoch(const EpochRecord& record);
+  /// `nodes`: of an asynchronous run.
+  void epoch(const EpochRecord& record, const std::vector<NodeState>& nodes);
   /// All lines are on disk when the call returns.
   void sync() { file_.sync(); }
   int64_t bytes() const { return file_.bytes(); }
@@ -61,10 +62,10 @@ class RunFolder {
   void open_records(const TrainOptions& options, const std::function<void(std::string_view)>& warn);
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
-  /// Brings the metrics to disk: to be called before a checkpoint counts their bytes.
-  void sync() {
-    if (metrics_) metrics_->sync();
-  }
+  /// Adds turns of asynchronous nodes to those of the checkpoint, which are so many.
+  void append_turns(int64_t before, const std::vector<int32_t>& nodes);
+  /// Brings metrics and turns to disk: to be called before a checkpoint counts them.
+  void sync();
   /// Length of the metrics that a checkpoint of now is to count.
   int64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : metrics_bytes_; }
 
@@ -85,6 +86,7 @@ class RunFolder {
   LearnerLog learners_;
   int64_t metrics_bytes_ = 0;  // of the checkpoint that was loaded
   std::optional<MetricsLog> metrics_;
+  std::optional<LineFile> turns_;  // of an asynchronous run, once it has taken some
 };
 
 }  // namespace crossbow

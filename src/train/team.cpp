@@ -114,7 +114,7 @@ const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfi
 LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamConfig& team,
                          const data::Dataset& dataset) {
   const BatchShape batch = batch_shape(run, dataset);
-  LearnerMemory m = memory_of(model, team.sync.get(), run.engine_options(team, batch));
+  LearnerMemory m = run.memory(model, team, batch);
   const auto add_pipeline = [&](const data::PipelineOptions& p) {
     const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, p);
     m.batches += mebibytes(static_cast<double>(bytes));
@@ -146,10 +146,10 @@ Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
     : config(team),
       model(compile(forward, run, team, dataset, tuner)),
       memory(refuse_too_much(memory_for(model, run, team, dataset), run, batches)),
-      engine(model, team.sync, run.engine_options(team, batch_shape(run, dataset))),
-      evaluator(model, engine.model(), engine.workers(), engine.evaluation_workspaces(), dataset,
-                evaluation_rows(engine.batch().part_rows())),
-      statistics(statistics_of(model, run, team, engine, dataset)) {
+      engine(run.engine(model, team, batch_shape(run, dataset))),
+      evaluator(model, engine->model(), engine->workers(), engine->evaluation_workspaces(), dataset,
+                evaluation_rows(engine->batch().part_rows())),
+      statistics(statistics_of(model, run, team, *engine, dataset)) {
   batches.grow(run.training_batches(team.learners()).least_depth);
   // For what grows by itself, like the stack, which ends the process where it cannot.
   constexpr double kMargin = 16;
@@ -157,7 +157,7 @@ Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
 }
 
 const Replica& Team::model_at(int64_t step) {
-  Replica& replica = engine.snapshot();
+  Replica& replica = engine->snapshot();
   if (statistics) statistics->apply(replica, step);
   return replica;
 }
@@ -165,9 +165,11 @@ const Replica& Team::model_at(int64_t step) {
 int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int most) {
   const std::vector<Share> now = shares(memory, run);
   const DeviceKind kind = device_kind(run.device.kind);
-  const auto sync = run.team({most, 1}).sync;  // what it takes is the same for any number
+  const TeamConfig largest = run.team({most, 1});  // its algorithm takes as much for any number
   const auto fits = [&](int learners) {
-    const TeamConfig team{{learners, 1}, plan_threads(kind, run.device.count, learners, 1), sync};
+    TeamConfig team = largest;
+    team.arrangement.learners = learners;
+    team.threads = plan_threads(kind, run.device.count, learners, 1);
     const LearnerMemory m = memory_for(model, run, team, dataset);
     std::vector<Share> then = shares(m, run);
     then[0].needed += m.saved;

@@ -1,8 +1,8 @@
 // All that computes in a run: what another number of learners, or of threads, needs anew.
 #pragma once
 
+#include "learner/engine.h"
 #include "learner/memory.h"
-#include "learner/synchronous_engine.h"
 #include "plan/tuner.h"
 #include "train/evaluation.h"
 #include "train/run_config.h"
@@ -29,7 +29,7 @@ struct Team {
   const TeamConfig config;
   CompiledModel model;
   const LearnerMemory memory;
-  SynchronousEngine engine;
+  const std::unique_ptr<Engine> engine;
   Evaluator evaluator;
   std::unique_ptr<Statistics> statistics;  // null where they are the learners'
 };

@@ -5,13 +5,15 @@
 
 #include "core/error.h"
 #include "device/device.h"
+#include "train/nodes_config.h"
 
 namespace crossbow {
 namespace {
 
 /// For that many learners in all.
-std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int learners) {
-  if (o.sync == "none") return nullptr;
+void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
+  validate_stragglers(o, learners);
+  if (o.sync == "none") return;
   SyncOptions options;
   options.learners = learners;
   options.period = o.sync_period;
@@ -20,9 +22,14 @@ std::unique_ptr<const SyncAlgorithm> algorithm_of(const TrainOptions& o, int lea
   options.averaging_eta = o.averaging_eta;
   options.momentum = o.momentum.value_or(0);
   options.nesterov = o.nesterov.value_or(false);
-  auto sync = make_sync(o.sync, options);
-  if (learners == 1 && !sync_alone(o.sync)) return nullptr;
-  return sync;
+  if (find_async(o.sync)) {
+    auto async = make_async(o.sync, {options, o.gossip_probability});
+    validate_nodes(o, *async);
+    if (learners > 1) team.async = std::move(async);
+  } else {
+    auto sync = make_sync(o.sync, options);
+    if (learners > 1 || sync_alone(o.sync)) team.sync = std::move(sync);
+  }
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ bool is_alone(const TrainOptions& o) {
 }
 
 bool looks_for_learners(const TrainOptions& o) {
-  return !o.learners && !o.deterministic && o.sync != "none";
+  return !o.learners && !o.deterministic && o.sync != "none" && !find_async(o.sync);
 }
 
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
@@ -54,13 +61,13 @@ std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
   if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
   if (o.learners) learners = static_cast<int>(*o.learners);
   if (o.sync == "none") learners = 1;
-  if (!learners && o.deterministic) {
+  if (!learners && !looks_for_learners(o)) {
     learners = std::clamp<int64_t>(cores / threads.value_or(1), 1, std::max<int64_t>(1, most));
   }
   if (learners) return {{*learners, threads.value_or(std::max(1, cores / *learners))}};
   if (!kind.cpus.empty()) return arrangements(cores, threads);
-  constexpr int kMostLearners = 32;  // more than have been of use to any net
-  return arrangements(kMostLearners, 1);
+  constexpr int kMostTried = 32;  // more than have been of use to any net
+  return arrangements(kMostTried, 1);
 }
 
 TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) {
@@ -69,13 +76,16 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   const DeviceList devices = device_list(options.device);
   team.threads = plan_threads(device_kind(devices.kind), devices.count, arrangement.learners,
                               arrangement.threads);
-  team.sync = algorithm_of(options, team.learners());
+  set_algorithm(team, options, team.learners());
   return team;
 }
 
 std::vector<TeamConfig> teams_of(const TrainOptions& o) {
   // Options that leave no choice but one learner, who needs none of them, are a mistake.
-  if (!o.learners) algorithm_of(o, 2 * device_list(o.device).count);
+  if (!o.learners) {
+    TeamConfig several;
+    set_algorithm(several, o, 2 * device_list(o.device).count);
+  }
   std::vector<TeamConfig> teams;
   for (const Arrangement& arrangement : arrangements_of(o)) {
     try {

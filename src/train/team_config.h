@@ -9,6 +9,7 @@
 
 #include "learner/arrangement.h"
 #include "learner/thread_plan.h"
+#include "sync/async.h"
 #include "sync/sync.h"
 #include "train/options.h"
 
@@ -22,6 +23,9 @@ struct DeviceList {
 /// Throws UsageError if it says anything else.
 DeviceList device_list(std::string_view text);
 
+/// Of a device: more than have been of use to anybody.
+constexpr int kMostLearners = 256;
+
 /// Whether the options leave no choice but one learner.
 bool is_alone(const TrainOptions& options);
 
@@ -34,6 +38,8 @@ struct TeamConfig {
   ThreadPlan threads;
   /// Null for a learner on its own, or where one learner makes it plain SGD.
   std::shared_ptr<const SyncAlgorithm> sync;
+  /// Instead, of learners that do not wait for each other; else null.
+  std::shared_ptr<const AsyncAlgorithm> async;
 
   int learners() const { return threads.devices * arrangement.learners; }  // of all devices
   bool averages_gradients() const { return sync && sync->traits().averages_gradients; }

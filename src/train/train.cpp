@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "train/config.h"
+#include "train/nodes_config.h"
 #include "train/notes.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
@@ -20,6 +21,7 @@ RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer&
 TrainResult begin(const GraphFunction& graph, const TrainOptions& options, const Recipe& recipe,
                   Throughput& throughput, Observer& observer) {
   const RunConfig config = config_of(options, recipe, observer);
+  if (options.replay) expect_replay(config.options);
   if (!options.out) return Trainer(graph, config, nullptr, nullptr, throughput, observer).run();
   RunFolder folder = RunFolder::begin(*options.out);
   return Trainer(graph, config, &folder, nullptr, throughput, observer).run();
@@ -59,7 +61,7 @@ class Interrupted {
     }
     options.out = options.resume = folder;
     expect_text(folder);
-    check_resumable(from_->options, with_recipe(options, recipe));
+    check_same_run(from_->options, with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);
     Trainer trainer(graph, config, &folder_, &*from_, throughput, observer_);
     from_.reset();  // the trainer has its own copy of the state

@@ -32,9 +32,12 @@ struct TrainResult {
   double waiting_seconds = 0;               // of these: steps that waited for data
   int64_t parameters = 0;                   // trained values
   LearnerMemory memory;                     // of the learners at the end
-  bool interrupted = false;                 // ended by Observer::stop_requested
-  bool stopped_early = false;               // because options.patience was at its end
-  std::optional<int64_t> best_epoch_kept;   // as OUT/checkpoint.best
+  std::vector<NodeState> nodes;             // of an asynchronous run, at the end
+  /// On the virtual clock, where an ordinary step takes what one has taken in the mean.
+  std::optional<double> virtual_seconds;
+  bool interrupted = false;                // ended by Observer::stop_requested
+  bool stopped_early = false;              // because options.patience was at its end
+  std::optional<int64_t> best_epoch_kept;  // as OUT/checkpoint.best
 };
 
 /// Trains the model that the options name, or a net of one's own, and evaluates it. With

@@ -62,8 +62,10 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
   const auto& period = config.options.sync_period;
   const int64_t epoch_steps = (batches + learners - 1) / learners;
   const int64_t steps = epoch_steps * config.epochs;
-  if (!period || !team.sync || team.sync->period(/*after_first_drop=*/false, epoch_steps) <= steps)
-    return;
+  if (!period || (!team.sync && !team.async)) return;
+  const int64_t first =
+      team.sync ? team.sync->period(/*after_first_drop=*/false, epoch_steps) : *period;
+  if (first <= steps) return;
   fail_usage("`sync-period` {}: the run has {} only, so that {}", *period, count(steps, "step"),
              learners == 1 ? "no mean over time would be taken"
                            : fmt::format("{} learners would never agree", learners));
@@ -97,6 +99,9 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     history_ = from->history;
     search_.resume(position_.arrangement, position_.settled, folder_->changes_after(position_));
   } else {
+    if (const auto& replay = config_.options.replay) {
+      tuner_.preset(read_choices(std::filesystem::path(*replay) / "plan.json"));
+    }
     team = config_.team(search_.start());
     position_.settled = search_.settled();
   }
@@ -125,7 +130,7 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, pipeline_, tuner_);
   observer_.progress.phase = phase;
   position_.arrangement = team.arrangement;
-  Engine& engine = team_->engine;
+  Engine& engine = *team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
   if (from) {
     restore(*from, engine.layout(), first);
@@ -142,8 +147,9 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
     auto buffers = engine.buffers();
     std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
     restore(*from, engine.layout(), buffers);
-    engine.resume(position_.exchanges, position_.since_exchange);
+    engine.resume(position_.engine);
   }
+  position_.engine = engine.place();
 }
 
 void Trainer::make(const LearnerChange& change) {
@@ -154,7 +160,7 @@ void Trainer::make(const LearnerChange& change) {
     const TeamConfig next = config_.team(change.arrangement);
     // One learner's exchanges are other ones than those of several: a mean over them starts anew.
     const bool was_alone = engine().learners() == 1;
-    if (was_alone != (next.learners() == 1)) position_.exchanges = position_.since_exchange = 0;
+    if (was_alone != (next.learners() == 1)) position_.engine = {};
     arrange(next, &before);
     move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());
@@ -168,7 +174,7 @@ void Trainer::make(const LearnerChange& change) {
 std::optional<double> Trainer::efficiency_now() const {
   const auto noise = position_.noise.images(config_.batch);
   if (!noise) return {};
-  return efficiency(*noise, config_.batch, team_->engine.learners());
+  return efficiency(*noise, config_.batch, team_->engine->learners());
 }
 
 /// From now on towards what so many learners need.
@@ -282,8 +288,7 @@ bool Trainer::train_segment() {
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
 
-  position_.exchanges = engine().exchanges();
-  position_.since_exchange = engine().since_exchange();
+  position_.engine = engine().place();
   position_.noise = engine().noise_scale();
   const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
@@ -324,6 +329,7 @@ bool Trainer::finish_epoch() {
   record.images_per_second = static_cast<double>(samples()) / position_.seconds;
   record.learners = position_.arrangement.learners;
   record.distance = engine().distance();
+  if (config_.virtual_clock) record.virtual_time = position_.engine.virtual_time;
   const auto noise = position_.noise.images(config_.batch);
   if (noise && std::isfinite(*noise)) record.noise_scale = noise;
   record.efficiency = efficiency_now();
@@ -331,7 +337,7 @@ bool Trainer::finish_epoch() {
   if (evaluated && !evaluate(record)) return false;
 
   history_.push_back(record);
-  if (folder_) folder_->metrics().epoch(record);
+  if (folder_) folder_->metrics().epoch(record, position_.engine.nodes);
   ++position_.epoch;
   position_.batch = 0;
   position_.loss_sum = position_.seconds = 0;
@@ -376,8 +382,8 @@ Checkpoint Trainer::state(const Replica& model) const {
   }
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
-  store(team_->engine.layout(), model, checkpoint);
-  store(team_->engine.layout(), team_->engine.buffers(), checkpoint);
+  store(team_->engine->layout(), model, checkpoint);
+  store(team_->engine->layout(), team_->engine->buffers(), checkpoint);
   return checkpoint;
 }
 
@@ -391,6 +397,7 @@ void Trainer::save(const Replica& model) {
                     position_.step, recorder_.rate_at(position_.batch));
   }
   note_open_search();
+  folder_->append_turns(saved_.engine.exchanges, engine().take_turns());
   folder_->sync();
   Checkpoint checkpoint = state(model);
   checkpoint.metrics_bytes = folder_->metrics_bytes();
@@ -422,12 +429,22 @@ bool Trainer::out_of_patience() const {
 TrainResult Trainer::result(bool interrupted) const {
   TrainResult r = result_of(config_, history_, position_, recorder_.samples_seen());
   r.interrupted = interrupted;
+  r.nodes = position_.engine.nodes;
+  if (config_.virtual_clock) {
+    r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
+  }
   r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = position_.wall_seconds + seconds_since(start_);
-  r.parameters = team_->engine.layout().trained();
+  r.parameters = team_->engine->layout().trained();
   r.memory = team_->memory;
   return r;
+}
+
+/// Of a worker, by all learners so far.
+double Trainer::mean_step_seconds(const TrainResult& r) const {
+  const auto batches = static_cast<double>(position_.epoch * pipeline_.batches() + position_.batch);
+  return r.train_seconds * team_->memory.workers / std::max(batches, 1.0);
 }
 
 std::string Trainer::kept_checkpoint() const {

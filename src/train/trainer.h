@@ -46,7 +46,7 @@ class Trainer {
   std::optional<double> efficiency_now() const;
   void move_rate();
   void tell_team();
-  Engine& engine() { return team_->engine; }
+  Engine& engine() { return *team_->engine; }
 
   /// These return false if they were asked to stop in between.
   bool train_epoch();
@@ -67,6 +67,7 @@ class Trainer {
   bool reached_target() const;
   bool out_of_patience() const;
   TrainResult result(bool interrupted) const;
+  double mean_step_seconds(const TrainResult& r) const;
   std::string loss_became(double loss) const;
   /// `updates`: how many the weights have had.
   [[noreturn]] void fail_not_finite(const std::string& what, int64_t updates, double lr) const;

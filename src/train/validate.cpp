@@ -1,12 +1,16 @@
 #include "train/validate.h"
 
+#include <array>
+#include <utility>
+
 #include "core/error.h"
 #include "core/nearest.h"
 #include "core/text.h"
 #include "data/memory.h"
 #include "device/device.h"
-#include "sync/sync.h"
+#include "sync/async.h"
 #include "train/config.h"
+#include "train/nodes_config.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
 
@@ -69,19 +73,25 @@ void validate_device(const TrainOptions& o) {
 }
 
 void validate_learners(const TrainOptions& o) {
-  constexpr int64_t kMostLearners = 256;
   expect_at_least<int64_t>("learners", o.learners, 1);
-  expect_at_most("learners", o.learners, kMostLearners);
+  expect_at_most("learners", o.learners, int64_t{kMostLearners});
   const auto refuse = [&](bool set, std::string_view name) {
     if (!set || looks_for_learners(o)) return;
     fail_usage("`{}`: with `{}` there is no number of learners to look for", name,
                o.learners        ? "learners"
                : o.deterministic ? "deterministic"
-                                 : "sync none");
+                                 : "sync");
   };
   refuse(o.retune, "retune");
   refuse(o.tune_for.has_value(), "tune-for");
   if (o.tune_for) expect_name("tune-for", *o.tune_for, {"goodput", "throughput"});
+}
+
+/// The options that asynchronous nodes alone have a use for, and whether they are set.
+std::array<std::pair<std::string_view, bool>, 3> of_nodes(const TrainOptions& o) {
+  return {{{"gossip-probability", o.gossip_probability.has_value()},
+           {"staleness", o.staleness.has_value()},
+           {"replay", o.replay.has_value()}}};
 }
 
 /// Whether the algorithm suits the schedule, and one learner alone its options.
@@ -98,6 +108,16 @@ void validate_agreement(const TrainOptions& o) {
           "`lr-schedule` {0}: `sync` {1} changes when the rate first drops, which {0} never does; "
           "leave it out, or choose step or multistep with `lr-milestones`",
           *o.lr_schedule, o.sync);
+    }
+    if (find_async(o.sync) && device_list(o.device).count > 1) {
+      fail_usage("`device` {}: asynchronous nodes are of one device in this version", o.device);
+    }
+    for (const auto& [name, set] : of_nodes(o)) {
+      if (!set || is_alone(o) || find_async(o.sync)) continue;
+      fail_usage(
+          "`{}`: the learners of `sync` {} wait for each other; leave it out, or choose an "
+          "asynchronous algorithm, for example async-easgd",
+          name, o.sync);
     }
     if (!is_alone(o)) return;
   }
@@ -118,6 +138,7 @@ void validate_agreement(const TrainOptions& o) {
   refuse("alpha", o.alpha.has_value(), uses.alpha);
   refuse("central-momentum", o.central_momentum.has_value(), uses.central_momentum);
   refuse("averaging-eta", o.averaging_eta.has_value(), uses.averaging_eta);
+  for (const auto& [name, set] : of_nodes(o)) refuse(name, set, false);
 }
 
 void validate_schedule(const TrainOptions& o) {
@@ -202,6 +223,7 @@ void validate_work(const TrainOptions& o) {
 }
 
 void validate_learning(const TrainOptions& o) {
+  validate_clock(o);
   validate_agreement(o);
   validate_schedule(o);
   validate_loss(o);

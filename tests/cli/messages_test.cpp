@@ -35,9 +35,8 @@ TEST_F(Messages, SuggestOnlyWhatIsNear) {
 }
 
 TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
-  for (const char* arguments :
-       {"train --gpus 2", "train --onnx net.onnx", "train --mpi", "export", "train --async",
-        "train --hosts a,b", "train --device gpu:0", "train --sync gossip-pull --learners 2"}) {
+  for (const char* arguments : {"train --gpus 2", "train --onnx net.onnx", "train --mpi", "export",
+                                "train --hosts a,b", "train --device gpu:0"}) {
     const std::string text = refusal(arguments);
     expect_says(text, "does not exist yet");
     EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "core/rng.h"
@@ -473,6 +474,46 @@ TEST_P(LoopsTest, SgdStepMatchesItsFormula) {
         }
       }
     }
+  }
+}
+
+TEST_P(LoopsTest, HogwildStepMatchesItsFormula) {
+  for (int64_t n : kSizes) {
+    const auto w = random_values<float>(n, 1), g = random_values<float>(n, 2),
+               before = random_values<float>(n, 3);
+    auto shared = before;
+    std::vector<float> next(n);
+    loops_->hogwild_step({.lr = 0.1f, .weight_decay = 0.01f, .gradient_scale = 0.5f},
+                         {w.data(), g.data(), shared.data(), next.data()}, 0, n);
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_NEAR(shared[i], before[i] - 0.1 * (0.5 * g[i] + 0.01 * w[i]), 1e-6);
+      ASSERT_EQ(next[i], shared[i]);
+    }
+  }
+}
+
+/// Each float has what some order of whole reads and writes would give. Under ThreadSanitizer a
+/// plain access is an error.
+TEST_P(LoopsTest, ThreadsMayTakeHogwildStepsAtOnce) {
+  constexpr int64_t kSize = 1000;
+  constexpr int kSteps = 2000, kThreads = 3;
+  const std::vector<float> w(kSize), g(kSize, 1.0f);
+  std::vector<float> shared(kSize);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      std::vector<float> next(kSize);
+      for (int step = 0; step < kSteps; ++step) {
+        loops_->hogwild_step({.lr = -1, .gradient_scale = 1},
+                             {w.data(), g.data(), shared.data(), next.data()}, 0, kSize);
+      }
+    });
+  }
+  threads.clear();
+  for (const float x : shared) {
+    ASSERT_EQ(x, std::floor(x));
+    ASSERT_GE(x, 1);
+    ASSERT_LE(x, kThreads * kSteps);
   }
 }
 

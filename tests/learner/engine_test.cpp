@@ -62,7 +62,7 @@ TEST(Engine, GoesOnFromItsBuffers) {
       const bool states = from[i].kind == EngineBuffer::Kind::states;
       if (!states) to[i].device->copy_now(to[i].data, from[i].data, kInputs * sizeof(float));
     }
-    second->resume(first->exchanges(), first->since_exchange());
+    second->resume(first->place());
     second.run(data);
     EXPECT_EQ(whole.z(), second.z()) << sync;
     EXPECT_EQ(whole.weights(2), second.weights(2)) << sync;

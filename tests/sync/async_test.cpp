@@ -286,7 +286,6 @@ TEST_P(Async, HasTheSameBitsWhateverTheWorkersAndTheirTiming) {
 
 void copy_all(AsyncRunner& from, AsyncRunner& to, const AsyncRun& run) {
   Device& device = find_device(run.device);
-  const auto states = from->node_states();
   const auto source = from->buffers(), target = to->buffers();
   ASSERT_EQ(source.size(), target.size());
   const auto& layout = from->layout();
@@ -297,8 +296,7 @@ void copy_all(AsyncRunner& from, AsyncRunner& to, const AsyncRun& run) {
     if (elements == 0) continue;
     device.copy_now(target[i].data, source[i].data, static_cast<size_t>(elements) * sizeof(float));
   }
-  to->set_node_states(states);
-  to->resume(from->exchanges(), from->since_exchange());
+  to->resume(from->place());
 }
 
 /// In segments of all kinds: ended by a drop of the rate, by a stop, and gone on with elsewhere.
@@ -350,13 +348,13 @@ TEST_P(Async, ReplaysARealRunToTheBit) {
     for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(live.run(data), kBatches);
 
     run.settings.clock = AsyncSettings::Clock::replayed;
-    run.settings.replay = live->order();
+    run.settings.replay = live->take_turns();
     run.workers = 1;
     AsyncRunner again(run);
     data.longest_delay_us = 0;
     for (int epoch = 0; epoch < 2; ++epoch) again.run(data);
     EXPECT_TRUE(bits(again, run) == bits(live, run));
-    EXPECT_EQ(again->order(), live->order());
+    EXPECT_EQ(again->take_turns(), run.settings.replay);
   }
 }
 

@@ -163,9 +163,9 @@ TEST(Config, AResumedRunMayOnlyGoOnLonger) {
   TrainOptions now = before;
   now.epochs = *before.epochs + 10;
   now.target_accuracy = 0.99;
-  EXPECT_NO_THROW(check_resumable(before, now));
+  EXPECT_NO_THROW(check_same_run(before, now, "resume"));
   now.batch = 32;
-  EXPECT_SAYS(error_of([&] { check_resumable(before, now); }), "`batch` 32");
+  EXPECT_SAYS(error_of([&] { check_same_run(before, now, "resume"); }), "`batch` 32");
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST_F(LearnerChanges, TheMeanOverTimeStartsAnewBetweenOneLearnerAndSeveral) {
   o.epochs = 2;
   train(tiny_net, o);
   const Position before = load(*o.out).position;
-  EXPECT_EQ(before.exchanges, before.step);
+  EXPECT_EQ(before.engine.exchanges, before.step);
   const auto go_on = [&](const LearnerChange& change, int64_t epochs) {
     std::ofstream(folder("run") + "/learners.jsonl", std::ios::app) << to_json(change) << '\n';
     TrainOptions again = load(*o.out).options;
@@ -140,9 +140,9 @@ TEST_F(LearnerChanges, TheMeanOverTimeStartsAnewBetweenOneLearnerAndSeveral) {
     return load(*o.out).position;
   };
   const Position alone = go_on({2, 0, {1, 1}, true}, 3);
-  EXPECT_LE(alone.exchanges, alone.step - before.step);
+  EXPECT_LE(alone.engine.exchanges, alone.step - before.step);
   const Position together = go_on({3, 0, {2, 1}, true}, 4);
-  EXPECT_EQ(together.exchanges, together.step - alone.step);
+  EXPECT_EQ(together.engine.exchanges, together.step - alone.step);
 }
 
 /// Those made after the last checkpoint too, which would else be measured anew, and might differ.

@@ -89,6 +89,17 @@ INSTANTIATE_TEST_SUITE_P(
                            }},
                       Case{"LocalSgd", {4, 1}, [](TrainOptions& o) { o.sync = "local-sgd"; }},
                       Case{"Lagging", {4, 1}, [](TrainOptions& o) { o.sync = "polyak-ruppert"; }},
+                      Case{"Downpour", {4, 1}, [](TrainOptions& o) { o.sync = "downpour"; }},
+                      Case{"GossipPush", {4, 1}, [](TrainOptions& o) { o.sync = "gossip-push"; }},
+                      Case{"AdPsgd", {4, 1}, [](TrainOptions& o) { o.sync = "ad-psgd"; }},
+                      Case{"Hogwild",
+                           {8, 1},
+                           [](TrainOptions& o) {
+                             o.sync = "hogwild";
+                             o.clock = "real";
+                             o.deterministic = false;
+                           }},
+                      Case{"HogwildInOrder", {8, 1}, [](TrainOptions& o) { o.sync = "hogwild"; }},
                       Case{"TwoDevices", {2, 1}, [](TrainOptions& o) { o.device = "cpu:0,cpu:1"; }},
                       Case{"LargeBatches", {4, 1}, [](TrainOptions& o) { o.batch = 500; }}),
     [](const auto& info) { return info.param.name; });

@@ -161,7 +161,7 @@ void go_on(QuadraticEngine& from, QuadraticEngine& to) {
   restore(read, to->layout(), first);
   to->start_from(first);
   restore(read, to->layout(), to->buffers());
-  to->resume(from->exchanges(), from->since_exchange());
+  to->resume(from->place());
 }
 
 class OwnOptimizer : public ::testing::TestWithParam<std::string> {};

@@ -124,20 +124,22 @@ TEST_P(Resume, ARunMadeLongerIsTheLongRun) {
   expect_same_state(folder("longer"), folder("long"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Resume,
-                         ::testing::Values(Setting{"ref", "none"}, Setting{"cpu", "none"},
-                                           Setting{"cpu", "sma"}, Setting{"late", "sma"},
-                                           Setting{"cpu", "sma-paper"}, Setting{"ref", "sma-paper"},
-                                           Setting{"cpu", "ssgd"}, Setting{"cpu", "post-local-sgd"},
-                                           Setting{"cpu", "slowmo"},
-                                           Setting{"cpu", "polyak-ruppert"},
-                                           Setting{"late", "none"}, Setting{"late", "sma-paper"},
-                                           Setting{"late", "ssgd"}),
-                         [](const auto& info) {
-                           std::string name = info.param.device + '_' + info.param.sync;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Resume,
+    ::testing::Values(Setting{"ref", "none"}, Setting{"cpu", "none"}, Setting{"cpu", "sma"},
+                      Setting{"late", "sma"}, Setting{"cpu", "sma-paper"},
+                      Setting{"ref", "sma-paper"}, Setting{"cpu", "ssgd"},
+                      Setting{"cpu", "post-local-sgd"}, Setting{"cpu", "slowmo"},
+                      Setting{"cpu", "polyak-ruppert"}, Setting{"late", "none"},
+                      Setting{"late", "sma-paper"}, Setting{"late", "ssgd"},
+                      Setting{"cpu", "downpour"}, Setting{"cpu", "hogwild"}, Setting{"ref", "sgp"},
+                      Setting{"cpu", "gossip-push"}, Setting{"late", "elastic-gossip"},
+                      Setting{"cpu", "ad-psgd"}),
+    [](const auto& info) {
+      std::string name = info.param.device + '_' + info.param.sync;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 class ResumeOnce : public Resume {};
 INSTANTIATE_TEST_SUITE_P(Ref, ResumeOnce, ::testing::Values(Setting{"ref", "none"}));

@@ -86,6 +86,12 @@ struct SgdArrays {
   float* next;           // may be `weights`
 };
 
+struct HogwildArrays {
+  const float *weights, *gradient;
+  float* shared;  // by several threads
+  float* next;    // may be `weights`
+};
+
 /// Dense weights in oneDNN's 16i64o layout: blocks of 16 inputs by 64 outputs, those of the next 64
 /// outputs `block_stride` elements further. dy is [rows, outputs], dx [rows, inputs], row-major.
 struct DenseBlocks {
@@ -115,6 +121,8 @@ struct Loops {
                                      int64_t n);
   /// See device/sgd.h; of the elements from `begin` to `end`.
   void (*sgd_step)(const SgdArgs&, const SgdArrays&, int64_t begin, int64_t end);
+  /// See device/hogwild_sgd.h.
+  void (*hogwild_step)(const SgdArgs&, const HogwildArrays&, int64_t begin, int64_t end);
   /// out = Σ factors[t]·terms[t], added up in the order of t; out may be a term. Of the elements
   /// from `begin` to `end`.
   void (*combine)(const float* factors, const float* const* terms, int count, float* out,

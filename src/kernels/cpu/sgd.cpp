@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include "device/hogwild_sgd.h"
 #include "device/host_math.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/team.h"
@@ -9,13 +10,17 @@
 namespace crossbow {
 namespace {
 
+SgdArgs args_of(const UpdateStep& step, const UpdateSpans& spans) {
+  return {static_cast<float>(step.lr),
+          static_cast<float>(step.coefficients[kSgdMomentum]),
+          static_cast<float>(step.weight_decay),
+          spans.gradient_scale ? static_cast<float>(*spans.gradient_scale) : 1.0f,
+          static_cast<float>(step.pull),
+          step.coefficients[kSgdNesterov] != 0};
+}
+
 void step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
-  const SgdArgs args{static_cast<float>(step.lr),
-                     static_cast<float>(step.coefficients[kSgdMomentum]),
-                     static_cast<float>(step.weight_decay),
-                     spans.gradient_scale ? static_cast<float>(*spans.gradient_scale) : 1.0f,
-                     static_cast<float>(step.pull),
-                     step.coefficients[kSgdNesterov] != 0};
+  const SgdArgs args = args_of(step, spans);
   const SgdArrays arrays{static_cast<const float*>(spans.weights),
                          static_cast<const float*>(spans.gradient),
                          static_cast<float*>(spans.slots[0]),
@@ -24,7 +29,18 @@ void step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
                   [&](int64_t begin, int64_t end) { loops().sgd_step(args, arrays, begin, end); });
 }
 
+void hogwild_step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
+  const SgdArgs args = args_of(step, spans);
+  const HogwildArrays arrays{static_cast<const float*>(spans.weights),
+                             static_cast<const float*>(spans.gradient),
+                             static_cast<float*>(spans.slots[0]), static_cast<float*>(spans.next)};
+  parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
+    loops().hogwild_step(args, arrays, begin, end);
+  });
+}
+
 const RegisterUpdate kRegistered{kSgd, "cpu", DType::f32, step_of};
+const RegisterUpdate kHogwild{kHogwildSgd, "cpu", DType::f32, hogwild_step_of};
 
 }  // namespace
 }  // namespace crossbow

@@ -1,5 +1,8 @@
 #include "device/sgd.h"
 
+#include <atomic>
+
+#include "device/hogwild_sgd.h"
 #include "device/host_math.h"
 
 namespace crossbow {
@@ -28,6 +31,24 @@ void step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
   }
 }
 
+template <typename T>
+void hogwild_step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
+  const T lr = static_cast<T>(step.lr), weight_decay = static_cast<T>(step.weight_decay);
+  const T gradient_scale = static_cast<T>(spans.gradient_scale ? *spans.gradient_scale : 1);
+  const T* w = static_cast<const T*>(spans.weights);
+  const T* g = static_cast<const T*>(spans.gradient);
+  T* shared = static_cast<T*>(spans.slots[0]);
+  T* next = static_cast<T*>(spans.next);
+  for (int64_t i = 0; i < n; ++i) {
+    const std::atomic_ref<T> s(shared[i]);
+    next[i] =
+        s.load(std::memory_order_relaxed) - lr * (gradient_scale * g[i] + weight_decay * w[i]);
+    s.store(next[i], std::memory_order_relaxed);
+  }
+}
+
+const RegisterUpdate kHogwildF32{kHogwildSgd, "ref", DType::f32, hogwild_step_of<float>};
+const RegisterUpdate kHogwildF64{kHogwildSgd, "ref", DType::f64, hogwild_step_of<double>};
 const RegisterUpdate kF32{kSgd, "ref", DType::f32, step_of<float>};
 const RegisterUpdate kF64{kSgd, "ref", DType::f64, step_of<double>};
 

@@ -1,4 +1,5 @@
 // One pass over memory, which is what bounds it.
+#include "kernels/cpu/simd/shared.h"
 #include "kernels/cpu/simd/tables.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -23,10 +24,28 @@ void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t begin, int64_t en
   });
 }
 
+void hogwild_step(const SgdArgs& args, const HogwildArrays& a, int64_t begin, int64_t end) {
+  const float scale = args.gradient_scale, decay = args.weight_decay, lr = args.lr;
+  int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) {
+    const F32 d = scale * load(a.gradient + i) + decay * load(a.weights + i);
+    const F32 shared = load_shared(a.shared + i) - lr * d;
+    store_shared(a.shared + i, shared);
+    store(a.next + i, shared);
+  }
+  for (; i < end; ++i) {
+    const float d = scale * a.gradient[i] + decay * a.weights[i];
+    const float shared = load_shared_one(a.shared + i) - lr * d;
+    store_shared_one(a.shared + i, shared);
+    a.next[i] = shared;
+  }
+}
+
 }  // namespace
 
 void add_sgd(Loops& loops) {
   loops.sgd_step = sgd_step;
+  loops.hogwild_step = hogwild_step;
 }
 
 }  // namespace crossbow::simd::CROSSBOW_ISA

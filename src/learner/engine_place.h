@@ -1,0 +1,50 @@
+// Where an engine's run stands, beside its buffers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sync/async.h"
+
+namespace crossbow {
+
+/// What an asynchronous node has done in the run so far.
+struct NodeReport {
+  int64_t updates = 0, rows = 0;
+  double busy = 0, waiting = 0;                  // seconds: of its steps; for others, or stretched
+  int64_t staleness = 0, largest_staleness = 0;  // others' updates while its steps were under way
+
+  double mean_staleness() const {
+    return updates > 0 ? static_cast<double>(staleness) / static_cast<double>(updates) : 0;
+  }
+};
+
+/// What an algorithm's hooks go by.
+struct NodeNumbers {
+  int64_t steps = 0;
+  double mass = 1;
+  Peers::Inbox inbox;
+};
+
+/// Of an asynchronous node, between segments.
+struct NodeState {
+  double time = 0;        // virtual, in steps of an ordinary node: when its turn comes
+  bool stepping = false;  // has a gradient, to be applied then
+  bool held = false;      // too far ahead to begin a step
+  double lr = 0;          // of the step
+  int64_t rows = 0;
+  int64_t epoch_updates = 0;
+  NodeNumbers numbers;
+  NodeReport report;
+};
+
+/// A plain value, to be saved with the buffers.
+struct EnginePlace {
+  int64_t exchanges = 0;         // or turns of nodes, in the whole run
+  int64_t since_exchange = 0;    // steps
+  std::vector<NodeState> nodes;  // none of a synchronous engine
+  double virtual_time = 0;       // on the virtual clock, in steps of an ordinary learner
+  int64_t virtual_steps = 0;     // of each learner of a synchronous engine, on that clock
+};
+
+}  // namespace crossbow

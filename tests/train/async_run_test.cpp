@@ -1,0 +1,223 @@
+// Runs of asynchronous nodes: what the options say, and what a run's folder keeps.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/file.h"
+#include "device/device.h"
+#include "support/error_text.h"
+#include "support/text.h"
+#include "sync/async.h"
+#include "train/checkpoints.h"
+#include "train/nodes_config.h"
+#include "train/run_config.h"
+#include "train/tiny_run.h"
+#include "train/turns.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::error_of;
+using testing::expect_same_bits;
+using testing::expect_says;
+using testing::load;
+using testing::StopAfter;
+using testing::tiny_net;
+using testing::tiny_options;
+using testing::TinyData;
+
+class AsyncRuns : public ::testing::Test {
+ protected:
+  TrainOptions options(const std::string& run, const std::string& sync, int64_t nodes = 3) {
+    TrainOptions o = tiny_options(data_, "cpu");
+    o.deterministic = false;
+    o.out = folder(run);
+    o.sync = sync;
+    o.learners = nodes;
+    return o;
+  }
+  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
+  /// What train() says of changed options.
+  std::string refusal(const std::string& sync, const std::function<void(TrainOptions&)>& change) {
+    TrainOptions o = options("refused", sync);
+    change(o);
+    const std::string error = error_of([&] { train(tiny_net, o); });
+    EXPECT_FALSE(fs::exists(folder("refused"))) << error;
+    return error;
+  }
+
+  TinyData data_{176};  // eleven batches
+  data::TemporaryFolder runs_;
+};
+
+TEST_F(AsyncRuns, EveryAlgorithmTrainsByItsNameAlone) {
+  for (const AsyncEntry& entry : async_catalogue()) {
+    SCOPED_TRACE(entry.name);
+    for (const char* clock : {"real", "virtual"}) {
+      TrainOptions o = options(std::string(entry.name) + clock, std::string(entry.name));
+      o.clock = clock;
+      const TrainResult r = train(tiny_net, o);
+      ASSERT_EQ(r.nodes.size(), 3u);
+      int64_t updates = 0, rows = 0;
+      for (const NodeState& node : r.nodes) {
+        updates += node.report.updates;
+        rows += node.report.rows;
+        EXPECT_GE(node.report.updates, 1);
+        EXPECT_GT(node.report.busy, 0);
+      }
+      EXPECT_EQ(updates, 3 * 11);
+      EXPECT_EQ(rows, 3 * 176);
+      EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
+      EXPECT_EQ(r.virtual_seconds.has_value(), o.clock == "virtual");
+    }
+  }
+}
+
+TEST_F(AsyncRuns, AReplayHasTheBitsOfTheRealRun) {
+  for (const char* sync : {"gossip-push", "ad-psgd", "async-eamsgd"}) {
+    SCOPED_TRACE(sync);
+    const std::string run = std::string("live-") + sync, again = std::string("again-") + sync;
+    train(tiny_net, options(run, sync));
+    TrainOptions o = options_to_replay(folder(run));
+    o.out = folder(again);
+    train(tiny_net, o);
+    expect_same_bits(load(folder(run)), load(folder(again)));
+    EXPECT_EQ(read_text_file(folder(run) + "/turns", 1 << 20),
+              read_text_file(folder(again) + "/turns", 1 << 20));
+  }
+}
+
+TEST_F(AsyncRuns, AnInterruptedRunKeepsTheOrderOfAllItsTurns) {
+  TrainOptions o = options("stopped", "sgp");
+  o.clock = "real";
+  for (const int calls : {3, 7, 20}) {
+    StopAfter stop(calls);
+    if (fs::exists(folder("stopped"))) o.resume = folder("stopped");
+    EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+    // Turns that a crash kept from being counted are dropped.
+    std::ofstream(folder("stopped") + "/turns", std::ios::app) << "\1\2";
+  }
+  train(tiny_net, o);
+  TrainOptions again = options_to_replay(folder("stopped"));
+  again.out = folder("again");
+  train(tiny_net, again);
+  expect_same_bits(load(folder("stopped")), load(folder("again")));
+}
+
+TEST_F(AsyncRuns, WhatCannotBeRepeatedIsRefused) {
+  const auto replay = [&](const std::string& run) {
+    return error_of([&] {
+      TrainOptions o = options_to_replay(folder(run));
+      o.out = folder("again");
+      train(tiny_net, o);
+    });
+  };
+  TrainOptions o = options("sma", "sma");
+  train(tiny_net, o);
+  expect_says(replay("sma"), "took no turns");
+  StopAfter stop(4);
+  train(tiny_net, options("within", "sgp"), &stop);
+  expect_says(replay("within"), "stopped within an epoch");
+  train(tiny_net, options("live", "hogwild"));
+  expect_says(replay("live"), "live weights, which has no order");
+  train(tiny_net, options("lost", "sgp"));
+  fs::resize_file(folder("lost") + "/turns", 5);
+  expect_says(replay("lost"), "turns is missing or damaged");
+  train(tiny_net, options("odd", "sgp"));
+  std::fstream(folder("odd") + "/turns", std::ios::in | std::ios::out) << '\x50';
+  expect_says(replay("odd"), "turns is missing or damaged");
+  TrainOptions other = options_to_replay(folder("odd"));
+  other.out = folder("again");
+  other.seed = 2;
+  expect_says(error_of([&] { train(tiny_net, other); }), "`seed` 2: the run to repeat has 1");
+}
+
+TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
+  const auto staleness = [](TrainOptions& o) { o.staleness = 2; };
+  const auto probability = [](TrainOptions& o) { o.gossip_probability = 0.5; };
+  const auto real = [](TrainOptions& o) { o.clock = "real"; };
+  expect_says(refusal("hogwild", staleness), "has no server");
+  expect_says(refusal("sma", staleness), "wait for each other");
+  expect_says(refusal("none", staleness), "learners");
+  expect_says(refusal("hogwild", probability), "no use");
+  expect_says(refusal("sma", probability), "wait for each other");
+  expect_says(refusal("downpour", [](TrainOptions& o) { o.staleness = -1; }), "at least 0");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.clock = "wall"; }), "knows real and virtual");
+  expect_says(refusal("sgp", [&](TrainOptions& o) { real(o), o.deterministic = true; }),
+              "leave `clock` out");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "3:2"; }), "they are 0 to 2");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "-1:2"; }), "there is no node -1");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "1:0.5"; }), "1 to 1000000 times");
+  for (const char* text : {"1", "1:", ":2", "1:2:3", "a:2", "1:2,", "1:nan"}) {
+    expect_says(refusal("sgp", [&](TrainOptions& o) { o.straggler = text; }), "`straggler`");
+  }
+  expect_says(refusal("sma", [](TrainOptions& o) { o.straggler = "1:2"; }), "add `clock` virtual");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.sync_period = 1000; }), "never agree");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.device = "cpu:0,cpu:1", o.learners = 1; }),
+              "of one device");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.lr_scaling = "adascale"; }), "not measured");
+}
+
+/// With clipping, or a batch in parts, an update needs the whole gradient first.
+TEST_F(AsyncRuns, HogwildWithAClipNormHasAnOrder) {
+  TrainOptions o = options("clipped", "hogwild");
+  o.clip_norm = 1;
+  train(tiny_net, o);
+  EXPECT_TRUE(fs::exists(folder("clipped") + "/turns"));
+  TrainOptions again = options_to_replay(folder("clipped"));
+  again.out = folder("again");
+  train(tiny_net, again);
+  expect_same_bits(load(folder("clipped")), load(folder("again")));
+}
+
+TEST_F(AsyncRuns, LiveHogwildGoesOnFromWhereItWasStopped) {
+  TrainOptions o = options("stopped", "hogwild");
+  StopAfter stop(9);
+  EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+  o.resume = o.out;
+  const TrainResult r = train(tiny_net, o);
+  int64_t updates = 0;
+  for (const NodeState& node : r.nodes) updates += node.report.updates;
+  EXPECT_EQ(updates, 3 * 11);
+}
+
+/// Their time is that of the slowest, step by step; a node that waits for nobody is not held up.
+TEST_F(AsyncRuns, TheVirtualClockTellsWhoWaitsForWhom) {
+  const auto time = [&](const std::string& sync) {
+    TrainOptions o = options("time-" + sync, sync);
+    o.clock = "virtual";
+    o.straggler = "1:4";
+    o.epochs = 1;
+    return *train(tiny_net, o).history.back().virtual_time;
+  };
+  const double together = time("ssgd"), apart = time("async-easgd");
+  EXPECT_NEAR(together, 4 * 4, 1.6);  // eleven batches are four steps of three learners
+  EXPECT_LT(apart, 0.6 * together);
+}
+
+TEST_F(AsyncRuns, VirtualTimeGoesOnInAResumedRun) {
+  TrainOptions o = options("whole", "sma");
+  o.clock = "virtual";
+  const double whole = *train(tiny_net, o).history.back().virtual_time;
+  o.out = folder("parts");
+  o.epochs = 1;
+  train(tiny_net, o);
+  o.resume = o.out;
+  o.epochs = 3;
+  EXPECT_DOUBLE_EQ(*train(tiny_net, o).history.back().virtual_time, whole);
+}
+
+TEST(AsyncArrangement, OneNodeACore) {
+  TrainOptions o;
+  o.sync = "sgp";
+  o.data = "digits";
+  const RunConfig config = resolve(o, Recipe{});
+  ASSERT_EQ(config.teams.size(), 1u);
+  EXPECT_EQ(config.teams[0].arrangement.threads, 1);
+  EXPECT_EQ(config.teams[0].arrangement.learners, device_kind("cpu").cores);
+}
+
+}  // namespace
+}  // namespace crossbow
