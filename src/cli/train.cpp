@@ -31,8 +31,8 @@ Examples:
   crossbow train --data mnist:DIR --target-accuracy 0.99 --out runs/mnist
   crossbow train --epochs 50 --patience 5 --keep-best
   crossbow train --resume runs/mnist --epochs 20   go on with a run
-  crossbow train --sync async-eamsgd --learners 4  nodes that do not wait for each other
-  crossbow train --replay runs/lenet-digits-1      repeat such a run, bit for bit
+  crossbow train --sync async-eamsgd --learners 4  learners that do not wait
+  crossbow train --replay runs/lenet-digits-1      repeat such a run bit by bit
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 
 )"

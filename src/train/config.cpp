@@ -53,9 +53,12 @@ const std::array kTable = {
                 "steps that a node may be ahead of the slowest one, with a server; auto: any",
                 &O::staleness},
     OptionEntry{"clock", "real|virtual",
-                "asynchronous nodes take turns as they are ready, or at seeded times; auto: real",
+                "nodes take turns as they are ready, or at seeded times; virtual also tells how "
+                "long learners that wait would take; auto: real",
                 &O::clock},
-    OptionEntry{"straggler", "NODE:F,…", "stretch an asynchronous node's steps F times",
+    OptionEntry{"straggler", "N:F,N:F",
+                "stretch the steps of learner N by a factor F; of learners that wait by the "
+                "virtual clock only",
                 &O::straggler},
     OptionEntry{"replay", "RUN",
                 "repeat the asynchronous run in this folder, its nodes' turns in the same order",

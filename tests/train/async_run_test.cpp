@@ -173,14 +173,18 @@ TEST_F(AsyncRuns, HogwildWithAClipNormHasAnOrder) {
 }
 
 TEST_F(AsyncRuns, LiveHogwildGoesOnFromWhereItWasStopped) {
-  TrainOptions o = options("stopped", "hogwild");
-  StopAfter stop(9);
-  EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
-  o.resume = o.out;
-  const TrainResult r = train(tiny_net, o);
-  int64_t updates = 0;
-  for (const NodeState& node : r.nodes) updates += node.report.updates;
-  EXPECT_EQ(updates, 3 * 11);
+  for (const char* device : {"cpu", "ref"}) {
+    TrainOptions o = options(device, "hogwild");
+    o.device = device;
+    StopAfter stop(9);
+    EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+    o.resume = o.out;
+    const TrainResult r = train(tiny_net, o);
+    int64_t updates = 0;
+    for (const NodeState& node : r.nodes) updates += node.report.updates;
+    EXPECT_EQ(updates, 3 * 11);
+    EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
+  }
 }
 
 /// Their time is that of the slowest, step by step; a node that waits for nobody is not held up.
