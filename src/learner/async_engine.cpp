@@ -264,8 +264,9 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   nodes_.do_turn(node, queue);
   lock.lock();
   c.free_since = now();
-  turn_seconds_ += c.free_since - began;
-  c.state.report.busy += c.free_since - began;
+  c.turn_took = c.free_since - began;
+  turn_seconds_ += c.turn_took;
+  c.state.report.busy += c.turn_took;
   c.phase = c.state.stepping ? Phase::waits_for_worker : Phase::waits_for_turn;
   if (c.state.stepping && settings_.clock == AsyncSettings::Clock::real) {
     compute(worker, node, lock);
@@ -294,7 +295,10 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   c.free_since = now();
   c.state.report.busy += c.free_since - began;
   if (settings_.clock == AsyncSettings::Clock::real) {
-    c.free_since += (settings_.pace.slowness_of(node) - 1) * (c.free_since - began);
+    const double stretch =
+        (settings_.pace.slowness_of(node) - 1) * (c.turn_took + c.free_since - began);
+    c.state.report.waiting += stretch;
+    c.free_since += stretch;
   }
   changed_.notify_all();
 }

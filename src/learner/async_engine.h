@@ -55,11 +55,11 @@ class AsyncEngine final : public Engine {
   struct NodeClock {
     Phase phase = Phase::waits_for_turn;
     NodeState state;
-    bool parked = false;                     // until the epoch's end
-    int64_t number = 0;                      // of the next step in the segment
-    std::array<int64_t, 4> batches{};        // of the segment's last steps, by number
-    int64_t updates_before = 0;              // of all nodes, when the step began
-    double free_since = 0, computed_in = 0;  // real seconds
+    bool parked = false;                   // until the epoch's end
+    int64_t number = 0;                    // of the next step in the segment
+    std::array<int64_t, 4> batches{};      // of the segment's last steps, by number
+    int64_t updates_before = 0;            // of all nodes, when the step began
+    double free_since = 0, turn_took = 0;  // real seconds
   };
 
   void begin(const Segment& segment) override;

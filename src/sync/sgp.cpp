@@ -2,8 +2,14 @@
 // biased weights x and their mass m, at first 1, are halved after a step, and one half goes to the
 // peer i + 2^(t mod L), L = floor(log2(n − 1)) + 1; before a step the node adds what has come. A
 // step is taken at w = x/m and changes x, so w by its m-th part:
-//   w ← w + Δ/m;  send (m·w/2, m/2);  m ← m/2;  …  w ← (m·w + Σ)/(m + Σ masses)
+//   w ← w + Δ/max(1, m);  send (m·w/2, m/2);  m ← m/2;  …  w ← (m·w + Σ)/(m + Σ masses)
 // The sums of all x and of all m, with messages under way, change by steps only.
+//
+// In the source x changes by Δ also where m < 1. There nodes wait for messages that are too late. A
+// node that does not wait halves its mass with each step until a slow peer sends some back, and Δ/m
+// then makes it diverge. So where m < 1 the step counts for m of one.
+#include <algorithm>
+
 #include "sync/gossip.h"
 
 namespace crossbow {
@@ -14,7 +20,7 @@ class StochasticGradientPush : public AsyncAlgorithm {
   explicit StochasticGradientPush(const AsyncOptions& o) : times_(o) {}
 
   Traits traits() const override { return {.inbox = true}; }
-  double rate_factor(double mass) const override { return 1 / mass; }
+  double rate_factor(double mass) const override { return 1 / std::max(1.0, mass); }
   void before_step(Peers& p) const override {
     const Peers::Inbox in = p.inbox();
     if (in.messages == 0) return;

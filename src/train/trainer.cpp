@@ -109,8 +109,8 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
   if (!from) move_rate();
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
-  observer.started(config_.options, samples());
   observer.note(promise(config_, search_.choice()));
+  observer.started(config_.options, samples());
   for (const std::string& note : schedule_notes(config_.schedule, config_.epochs)) {
     observer.note(note);
   }
@@ -441,8 +441,14 @@ TrainResult Trainer::result(bool interrupted) const {
   return r;
 }
 
-/// Of a worker, by all learners so far.
+/// By all learners so far.
 double Trainer::mean_step_seconds(const TrainResult& r) const {
+  double busy = 0, updates = 0;
+  for (const NodeState& node : r.nodes) {
+    busy += node.report.busy;
+    updates += static_cast<double>(node.report.updates);
+  }
+  if (updates > 0) return busy / updates;
   const auto batches = static_cast<double>(position_.epoch * pipeline_.batches() + position_.batch);
   return r.train_seconds * team_->memory.workers / std::max(batches, 1.0);
 }

@@ -95,7 +95,7 @@ class Reference {
       const double d = scale * node.gradient[i] + run_.weight_decay * w[i];
       node.v[i] = momentum * node.v[i] + d;
       const double step = o_.sync.nesterov ? d + momentum * node.v[i] : node.v[i];
-      w[i] -= node.lr / node.mass * step;
+      w[i] -= node.lr / std::max(1.0, node.mass) * step;
     }
     ++node.steps;
     gossip(j);
