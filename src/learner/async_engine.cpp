@@ -133,7 +133,8 @@ int AsyncEngine::next_turn() const {
       if (next < 0 || due(c) < due(clock(next))) next = j;
     }
   }
-  return next >= 0 && clock(next).phase == Phase::waits_for_turn ? next : -1;
+  if (next < 0 || clock(next).parked || clock(next).phase != Phase::waits_for_turn) return -1;
+  return next;
 }
 
 int AsyncEngine::next_gradient() const {

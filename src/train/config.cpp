@@ -37,7 +37,9 @@ const std::array kTable = {
     OptionEntry{"threads-per-learner", "N|auto", "auto: the device's cores, shared out",
                 &O::threads_per_learner},
     OptionEntry{"sync", "NAME", "how learners agree, by a name below; none: one learner", &O::sync},
-    OptionEntry{"sync-period", "TAU", "steps between exchanges; auto: the algorithm's own",
+    OptionEntry{"sync-period", "TAU",
+                "steps between exchanges, or of sma's mean over time with one learner; auto: the "
+                "algorithm's own",
                 &O::sync_period},
     OptionEntry{"alpha", "A|auto", "how far an exchange moves weights; auto: the algorithm's own",
                 &O::alpha},

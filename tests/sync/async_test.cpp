@@ -349,12 +349,14 @@ TEST_P(Async, ReplaysARealRunToTheBit) {
 
     run.settings.clock = AsyncSettings::Clock::replayed;
     run.settings.replay = live->take_turns();
-    run.workers = 1;
-    AsyncRunner again(run);
-    data.longest_delay_us = 0;
-    for (int epoch = 0; epoch < 2; ++epoch) again.run(data);
-    EXPECT_TRUE(bits(again, run) == bits(live, run));
-    EXPECT_EQ(again->take_turns(), run.settings.replay);
+    for (const int workers : {1, run.nodes()}) {
+      run.workers = workers;
+      AsyncRunner again(run);
+      data.longest_delay_us = workers == 1 ? 0 : 500;
+      for (int epoch = 0; epoch < 2; ++epoch) again.run(data);
+      EXPECT_TRUE(bits(again, run) == bits(live, run));
+      EXPECT_EQ(again->take_turns(), run.settings.replay);
+    }
   }
 }
 
