@@ -143,7 +143,8 @@ void print_text(const RunConfig& c, const BenchmarkResult& r) {
 }
 
 int run(const Flags& flags) {
-  const TrainOptions options = flags.options.apply();
+  TrainOptions options = flags.options.apply();
+  options.replay.reset();  // of a run's configuration
   const RunConfig config = resolve(options, find_model(options.model).recipe);
   if (config.splits > 1) {
     fail_usage("--splits {}: bench measures whole batches; give it the size of a part as --batch",
@@ -182,7 +183,6 @@ Run add_bench(CLI::App& root) {
                            "central-momentum",
                            "gossip-probability",
                            "staleness",
-                           "clock",
                            "precision",
                            "seed",
                            "deterministic",

@@ -180,7 +180,7 @@ void print_nodes(std::FILE* out, const TrainResult& r) {
     put_wrapped(out, "            ",
                 fmt::format("and {} more: --json lists all", r.nodes.size() - kShown));
   }
-  if (!r.nodes.empty() && r.history.size() > 0 && r.history.back().distance) {
+  if (!r.nodes.empty() && !r.history.empty() && r.history.back().distance) {
     put_wrapped(out, "  spread    ",
                 fmt::format("{:.4g}, the nodes' distance from what is evaluated",
                             *r.history.back().distance));

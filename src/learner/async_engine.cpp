@@ -103,7 +103,7 @@ std::optional<double> AsyncEngine::distance() {
 void AsyncEngine::begin(const Segment& segment) {
   const std::lock_guard lock(mutex_);
   claimed_ = 0;
-  stopped_ = false;
+  stopped_ = hurries_ = false;
   order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
   for (NodeClock& clock : clocks_) {
     clock.number = 0;
@@ -129,7 +129,8 @@ int AsyncEngine::next_turn() const {
     for (int j = 0; j < learners(); ++j) {
       const NodeClock& c = clock(j);
       if (c.parked || c.state.held) continue;
-      if (real && (c.phase != Phase::waits_for_turn || c.free_since > time)) continue;
+      if (real && (c.phase != Phase::waits_for_turn || (c.free_since > time && !hurries_)))
+        continue;
       if (next < 0 || due(c) < due(clock(next))) next = j;
     }
   }
@@ -153,18 +154,22 @@ bool AsyncEngine::over() const {
   });
 }
 
+/// By the real clock no longer than it takes to notice that the run is to stop: then stretched
+/// nodes are not waited for.
 void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
+  if (settings_.clock != AsyncSettings::Clock::real) return changed_.wait(lock);
+  constexpr double kNoticed = 0.1;  // seconds
+  if (!hurries_ && segment().stop()) {
+    hurries_ = true;
+    return;
+  }
   const double time = now();
-  double soonest = std::numeric_limits<double>::infinity();
+  double wait = kNoticed;
   for (const NodeClock& c : clocks_) {
-    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && c.free_since > time;
-    if (stretched) soonest = std::min(soonest, c.free_since);
+    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && !c.state.held;
+    if (stretched && !hurries_) wait = std::min(wait, c.free_since - time);
   }
-  if (std::isfinite(soonest)) {
-    changed_.wait_for(lock, Seconds(soonest - time));
-  } else {
-    changed_.wait(lock);
-  }
+  changed_.wait_for(lock, Seconds(wait));
 }
 
 void AsyncEngine::work(int worker) {
@@ -181,12 +186,16 @@ void AsyncEngine::work(int worker) {
   }
 }
 
-/// Of a replayed order that ends too soon.
+/// Of a replayed order, where nothing is under way that could make one possible.
 void AsyncEngine::expect_more_turns() const {
   if (settings_.clock != AsyncSettings::Clock::replayed) return;
-  if (turns_ < static_cast<int64_t>(settings_.replay.size())) return;
   for (const NodeClock& c : clocks_) {
     if (c.phase != Phase::waits_for_turn) return;
+  }
+  if (turns_ < static_cast<int64_t>(settings_.replay.size())) {
+    crossbow::fail(
+        "the order to be replayed is of another run: turn {} is node {}'s, which has none", turns_,
+        settings_.replay[static_cast<size_t>(turns_)]);
   }
   crossbow::fail("the order to be replayed ends after {} turns, and the run does not", turns_);
 }
@@ -220,7 +229,7 @@ void AsyncEngine::describe_turn(int node) {
     ++s.report.updates;
     ++s.epoch_updates;
     s.report.rows += s.rows;
-    const int64_t staleness = updates_ - 1 - c.updates_before;
+    const int64_t staleness = updates_ - 1 - s.updates_before;
     s.report.staleness += staleness;
     s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
   }
@@ -235,7 +244,7 @@ void AsyncEngine::describe_turn(int node) {
     s.rows = rows_of(batch);
     s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps);
     c.batches[static_cast<size_t>(c.number++) % c.batches.size()] = batch;
-    c.updates_before = updates_;
+    s.updates_before = updates_;
   }
   for (NodeClock& other : clocks_) {
     if (other.state.held) other.state.time = std::max(other.state.time, time);

@@ -58,7 +58,6 @@ class AsyncEngine final : public Engine {
     bool parked = false;                   // until the epoch's end
     int64_t number = 0;                    // of the next step in the segment
     std::array<int64_t, 4> batches{};      // of the segment's last steps, by number
-    int64_t updates_before = 0;            // of all nodes, when the step began
     double free_since = 0, turn_took = 0;  // real seconds
   };
 
@@ -111,7 +110,8 @@ class AsyncEngine final : public Engine {
   std::vector<NodeClock> clocks_;  // by node
   std::vector<int32_t> order_;
   bool stopped_ = false;
-  int64_t claimed_ = 0;  // batches of the segment
+  bool hurries_ = false;  // the run is to stop
+  int64_t claimed_ = 0;   // batches of the segment
   int64_t turns_ = 0, updates_ = 0;
   double turn_seconds_ = 0;
   std::exception_ptr error_;

@@ -34,6 +34,7 @@ struct NodeState {
   double lr = 0;          // of the step
   int64_t rows = 0;
   int64_t epoch_updates = 0;
+  int64_t updates_before = 0;  // of all nodes, when the step began
   NodeNumbers numbers;
   NodeReport report;
 };

@@ -43,14 +43,15 @@ void LockstepTime::add_exchanges(const Lockstep& lockstep, int64_t iterations) {
   }
 }
 
-void LockstepTime::iteration(const Lockstep& lockstep, int64_t i) {
+void LockstepTime::iteration(const Lockstep& lockstep, int64_t i, int64_t active) {
   add_exchanges(lockstep, i);
   const double may_begin = complete(lockstep.needed_to_begin(i));
   const double may_end = complete(lockstep.needed_to_update(i));
   for (size_t j = 0; j < learners_.size(); ++j) {
     Learner& learner = learners_[j];
     const double begin = std::max(learner.end, may_begin);
-    const double duration = pace_.duration(seed_, static_cast<int>(j), learner.steps++);
+    const double full = pace_.duration(seed_, static_cast<int>(j), learner.steps++);
+    const double duration = static_cast<int64_t>(j) < active ? full : 0;
     const double end = std::max(begin + duration, may_end);
     learner.waited += end - learner.end - duration;
     learner.end = end;

@@ -22,7 +22,8 @@ class LockstepTime {
   /// Before iterations from 0 on. All learners begin with the last one, as they do after an
   /// evaluation.
   void start_segment();
-  void iteration(const Lockstep& lockstep, int64_t i);
+  /// The first `active` learners have a batch.
+  void iteration(const Lockstep& lockstep, int64_t i, int64_t active);
 
   /// When the last learner is done, in steps of an ordinary one.
   double now() const;

@@ -91,6 +91,7 @@ LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
   if (model.options().update) {  // of live weights
     m.replica = flat + states;
     m.central = flat;
+    m.saved = m.evaluated + m.learners * m.replica + m.central;
     return m;
   }
   const auto own = 1 + static_cast<int>(options.optimizer.slots.size());  // weights and slots
@@ -100,6 +101,7 @@ LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
   const int gradients = options.batch.splits > 1 ? 2 : 1;
   m.replica = (vectors + gradients) * flat + states;
   m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0)) * flat;
+  m.saved = m.evaluated + m.learners * (m.replica - (gradients - 1) * flat) + m.central;
   return m;
 }
 

@@ -178,7 +178,9 @@ void SynchronousEngine::end(const Segment& segment) {
   const int64_t iterations = scheduler_.begun();
   if (time_) {
     time_->start_segment();
-    for (int64_t i = 0; i < iterations; ++i) time_->iteration(lockstep_, i);
+    for (int64_t i = 0; i < iterations; ++i) {
+      time_->iteration(lockstep_, i, segment.batches - i * learners());
+    }
   }
   if (!sync_) return;
   for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));

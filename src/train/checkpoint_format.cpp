@@ -146,6 +146,14 @@ void expect_within_epoch(const Checkpoint& c) {
   if (batch < 1 || batch > c.samples) fail("{} images in batches of {}", c.samples, batch);
   const int64_t batches = (c.samples - 1) / batch + 1;
   if (c.position.batch > batches) fail("batch {} of {}", c.position.batch, batches);
+  const auto& nodes = c.position.engine.nodes;
+  const bool all_held = !nodes.empty() && std::all_of(nodes.begin(), nodes.end(),
+                                                      [](const NodeState& n) { return n.held; });
+  if (all_held) fail("each node waits for another");
+  for (const NodeState& node : nodes) {
+    if (node.rows > batch) fail("a step of {} rows", node.rows);
+    if (node.stepping && c.position.batch == 0) fail("a step before the epoch's first batch");
+  }
 }
 
 /// In version 4 `sma` was what is sma-paper now, and the rate was that of the learners as they

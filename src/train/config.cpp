@@ -54,10 +54,11 @@ const std::array kTable = {
     OptionEntry{"staleness", "N",
                 "steps that a node may be ahead of the slowest one, with a server; auto: any",
                 &O::staleness},
-    OptionEntry{"clock", "real|virtual",
-                "nodes take turns as they are ready, or at seeded times; virtual also tells how "
-                "long learners that wait would take; auto: real",
-                &O::clock},
+    OptionEntry{
+        "clock", "real|virtual",
+        "nodes take turns as they are ready, or at seeded times; virtual also tells how "
+        "long learners that wait would take; auto: real, of nodes virtual with deterministic",
+        &O::clock},
     OptionEntry{"straggler", "N:F,N:F",
                 "stretch the steps of learner N by a factor F; of learners that wait by the "
                 "virtual clock only",

@@ -1,4 +1,5 @@
-// A file of lines that grows while a run trains, and its record of changes of learners.
+// A file that grows while a run trains, by lines or by turns, and a run's record of changes of
+// learners.
 #pragma once
 
 #include <cstdint>

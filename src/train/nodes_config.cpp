@@ -147,7 +147,13 @@ TrainOptions options_to_replay(const std::string& folder) {
 }
 
 void expect_replay(const TrainOptions& o) {
-  check_same_run(options_to_replay(*o.replay), o, "repeat");
+  const TrainOptions before = options_to_replay(*o.replay);
+  check_same_run(before, o, "repeat");
+  for (const char* end : {"epochs", "target-accuracy", "patience"}) {
+    const OptionEntry& entry = *find_option(end);
+    const std::string was = option_text(before, entry);
+    if (option_text(o, entry) != was) fail_usage("`{}`: the run to repeat has {}", end, was);
+  }
 }
 
 }  // namespace crossbow

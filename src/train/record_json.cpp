@@ -85,6 +85,7 @@ json state_json(const NodeState& s) {
           {"lr", s.lr},
           {"rows", s.rows},
           {"epoch_updates", s.epoch_updates},
+          {"updates_before", s.updates_before},
           {"steps", s.numbers.steps},
           {"mass", s.numbers.mass},
           {"messages", s.numbers.inbox.messages},
@@ -104,11 +105,15 @@ NodeState node_from(const json& value) {
   s.stepping = value.at("stepping").get<bool>();
   s.held = value.at("held").get<bool>();
   s.lr = value.at("lr").get<double>();
+  if (s.held && s.stepping) fail("a node that takes a step is not held back");
+  if (!(s.lr >= 0)) fail("lr is below 0");
   s.rows = count("rows");
+  s.updates_before = count("updates_before");
   s.epoch_updates = count("epoch_updates");
   s.numbers = {count("steps"),
                value.at("mass").get<double>(),
                {count("messages"), value.at("message_mass").get<double>()}};
+  if (!(s.numbers.mass > 0)) fail("mass is not above 0");
   s.report = {count("updates"),
               count("all_rows"),
               seconds_from(value, "busy"),

@@ -127,9 +127,22 @@ void RunFolder::open_records(const TrainOptions& options,
   write_file_atomically(path_ / "config.toml", to_config(options));
 }
 
-void RunFolder::append_turns(int64_t before, const std::vector<int32_t>& nodes) {
-  if (nodes.empty()) return;
-  if (!turns_) turns_.emplace(path_ / kTurnsFile).cut(before);
+void RunFolder::append_turns(int64_t before, const std::vector<int32_t>& nodes,
+                             const std::function<void(std::string_view)>& warn) {
+  if (nodes.empty() || lost_turns_) return;
+  if (!turns_) {
+    const fs::path path = path_ / kTurnsFile;
+    turns_.emplace(path);
+    if (turns_->bytes() < before) {
+      warn(fmt::format("{} lacks turns before the checkpoint, so `replay` cannot repeat this run",
+                       path.string()));
+      turns_.reset();
+      fs::remove(path);
+      lost_turns_ = true;
+      return;
+    }
+    turns_->cut(before);
+  }
   turns_->append(encode_turns(nodes));
 }
 

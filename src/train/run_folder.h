@@ -62,8 +62,10 @@ class RunFolder {
   void open_records(const TrainOptions& options, const std::function<void(std::string_view)>& warn);
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
-  /// Adds turns of asynchronous nodes to those of the checkpoint, which are so many.
-  void append_turns(int64_t before, const std::vector<int32_t>& nodes);
+  /// Adds turns of asynchronous nodes to those of the checkpoint, which are so many. If some of
+  /// these are lost, calls `warn` and keeps none.
+  void append_turns(int64_t before, const std::vector<int32_t>& nodes,
+                    const std::function<void(std::string_view)>& warn);
   /// Brings metrics and turns to disk: to be called before a checkpoint counts them.
   void sync();
   /// Length of the metrics that a checkpoint of now is to count.
@@ -86,6 +88,7 @@ class RunFolder {
   LearnerLog learners_;
   int64_t metrics_bytes_ = 0;  // of the checkpoint that was loaded
   std::optional<MetricsLog> metrics_;
+  bool lost_turns_ = false;
   std::optional<LineFile> turns_;  // of an asynchronous run, once it has taken some
 };
 

@@ -12,7 +12,6 @@ namespace {
 
 /// For that many learners in all.
 void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
-  validate_stragglers(o, learners);
   if (o.sync == "none") return;
   SyncOptions options;
   options.learners = learners;
@@ -76,6 +75,7 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   const DeviceList devices = device_list(options.device);
   team.threads = plan_threads(device_kind(devices.kind), devices.count, arrangement.learners,
                               arrangement.threads);
+  validate_stragglers(options, team.learners());
   set_algorithm(team, options, team.learners());
   return team;
 }

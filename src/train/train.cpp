@@ -1,5 +1,7 @@
 #include "train/train.h"
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "train/config.h"
 #include "train/nodes_config.h"
@@ -18,8 +20,10 @@ RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer&
   return config;
 }
 
-TrainResult begin(const GraphFunction& graph, const TrainOptions& options, const Recipe& recipe,
+TrainResult begin(const GraphFunction& graph, TrainOptions options, const Recipe& recipe,
                   Throughput& throughput, Observer& observer) {
+  // Who goes on with the run may do so from elsewhere.
+  if (options.replay) options.replay = std::filesystem::absolute(*options.replay).string();
   const RunConfig config = config_of(options, recipe, observer);
   if (options.replay) expect_replay(config.options);
   if (!options.out) return Trainer(graph, config, nullptr, nullptr, throughput, observer).run();

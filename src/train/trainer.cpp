@@ -160,7 +160,9 @@ void Trainer::make(const LearnerChange& change) {
     const TeamConfig next = config_.team(change.arrangement);
     // One learner's exchanges are other ones than those of several: a mean over them starts anew.
     const bool was_alone = engine().learners() == 1;
-    if (was_alone != (next.learners() == 1)) position_.engine = {};
+    if (was_alone != (next.learners() == 1)) {
+      position_.engine.exchanges = position_.engine.since_exchange = 0;
+    }
     arrange(next, &before);
     move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());
@@ -280,11 +282,12 @@ bool Trainer::train_segment() {
   segment.stop = [this] { return observer_.stop_requested() || search_.moving(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
-    report(first, done);
+    report(first, done, done == segment.batches);
     search_.progress(done);
   };
   search_.begin_segment();
   const int64_t done = engine().run(segment);
+  report(first, done, /*all=*/true);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
 
@@ -295,10 +298,11 @@ bool Trainer::train_segment() {
   return !stopped;
 }
 
-void Trainer::report(int64_t first, int64_t done) {
+void Trainer::report(int64_t first, int64_t done, bool all) {
   const int64_t k = engine().learners(), end = first + done;
   while (position_.batch < end) {
     const int64_t n = std::min(k, end - position_.batch);
+    if (n < k && !all) break;
     const auto losses = std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
                                                    static_cast<size_t>(n));
     if (const auto bad = recorder_.take(losses)) {
@@ -397,7 +401,8 @@ void Trainer::save(const Replica& model) {
                     position_.step, recorder_.rate_at(position_.batch));
   }
   note_open_search();
-  folder_->append_turns(saved_.engine.exchanges, engine().take_turns());
+  folder_->append_turns(saved_.engine.exchanges, engine().take_turns(),
+                        [this](std::string_view text) { observer_.note(text); });
   folder_->sync();
   Checkpoint checkpoint = state(model);
   checkpoint.metrics_bytes = folder_->metrics_bytes();

@@ -55,8 +55,9 @@ class Trainer {
   bool evaluate(EpochRecord& record);
 
   /// Takes note of the iterations that ended since the last call, of the segment that began at
-  /// `first`; `done` batches of it are done.
-  void report(int64_t first, int64_t done);
+  /// `first`; `done` batches of it are done. An iteration is a batch for each learner, and one with
+  /// fewer counts when that is all.
+  void report(int64_t first, int64_t done, bool all);
   const Replica& model();
   Checkpoint state(const Replica& model) const;
   void save();

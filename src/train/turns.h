@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace crossbow {

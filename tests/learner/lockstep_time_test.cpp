@@ -19,7 +19,7 @@ Timeline follow(bool overlaps, int64_t period, int64_t iterations) {
   LockstepTime time(2, /*seed=*/1, {.spread = 0, .slowness = {1, 2}});
   Timeline line;
   for (int64_t i = 0; i < iterations; ++i) {
-    time.iteration(lockstep, i);
+    time.iteration(lockstep, i, 1 << 20);
     line.ends.push_back(time.now());
   }
   line.waited = time.waited(0);
@@ -53,11 +53,11 @@ TEST(LockstepTime, SegmentsBeginTogether) {
   Lockstep lockstep(false);
   lockstep.start(8);
   LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 3}});
-  time.iteration(lockstep, 0);
+  time.iteration(lockstep, 0, 1 << 20);
   EXPECT_EQ(time.waited(0), 0);
   time.start_segment();
   EXPECT_EQ(time.waited(0), 2);
-  time.iteration(lockstep, 0);
+  time.iteration(lockstep, 0, 1 << 20);
   EXPECT_EQ(time.now(), 6);
 }
 

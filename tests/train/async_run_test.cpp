@@ -11,6 +11,7 @@
 #include "sync/async.h"
 #include "train/checkpoints.h"
 #include "train/nodes_config.h"
+#include "train/record_json.h"
 #include "train/run_config.h"
 #include "train/tiny_run.h"
 #include "train/turns.h"
@@ -132,6 +133,90 @@ TEST_F(AsyncRuns, WhatCannotBeRepeatedIsRefused) {
   other.out = folder("again");
   other.seed = 2;
   expect_says(error_of([&] { train(tiny_net, other); }), "`seed` 2: the run to repeat has 1");
+}
+
+TEST_F(AsyncRuns, ARunThatHasLostTurnsGoesOnAndSaysSo) {
+  TrainOptions o = options("lost", "sgp");
+  o.epochs = 1;
+  train(tiny_net, o);
+  fs::remove(folder("lost") + "/turns");
+  o.resume = o.out;
+  for (const int64_t epochs : {2, 3}) {
+    o.epochs = epochs;
+    StopAfter never(1 << 20);
+    train(tiny_net, o, &never);
+    expect_says(never.notes, "turns lacks turns before the checkpoint");
+    EXPECT_FALSE(fs::exists(folder("lost") + "/turns"));
+  }
+}
+
+TEST_F(AsyncRuns, AReplayOfOtherLengthIsRefused) {
+  train(tiny_net, options("run", "sgp"));
+  TrainOptions o = options_to_replay(folder("run"));
+  o.out = folder("again");
+  o.epochs = 2;
+  expect_says(error_of([&] { train(tiny_net, o); }), "`epochs`: the run to repeat has 3");
+}
+
+/// Counts and lines of a run by the virtual clock depend on no timing, also when it was stopped.
+TEST_F(AsyncRuns, TheVirtualClockRepeatsReportsAndMetrics) {
+  TrainOptions o = options("whole", "async-easgd");
+  o.clock = "virtual";
+  o.straggler = "0:2.5";
+  const TrainResult whole = train(tiny_net, o);
+  o.out = folder("again");
+  train(tiny_net, o);
+  const auto steps = [&](const std::string& run) {
+    std::ifstream lines(folder(run) + "/metrics.jsonl");
+    std::string steps;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("{\"step\"")) steps += line + '\n';
+    }
+    return steps;
+  };
+  EXPECT_EQ(steps("whole"), steps("again"));
+  o.out = folder("stopped");
+  StopAfter stop(16);
+  train(tiny_net, o, &stop);
+  o.resume = o.out;
+  const TrainResult resumed = train(tiny_net, o);
+  for (size_t j = 0; j < 3; ++j) {
+    const NodeReport &a = whole.nodes[j].report, &b = resumed.nodes[j].report;
+    EXPECT_EQ(a.updates, b.updates);
+    EXPECT_EQ(a.staleness, b.staleness);
+    EXPECT_EQ(a.largest_staleness, b.largest_staleness);
+  }
+}
+
+/// With one worker nobody else wakes it when a stretched node's time has come.
+TEST_F(AsyncRuns, OneWorkerWakesForStretchedNodes) {
+  TrainOptions o = options("stretched", "downpour", 2);
+  o.threads_per_learner = device_kind("cpu").cores;
+  o.staleness = 0;
+  o.straggler = "0:1.03,1:1.03";
+  o.epochs = 60;
+  o.out.reset();
+  EXPECT_EQ(train(tiny_net, o).history.size(), 60u);
+}
+
+TEST_F(AsyncRuns, ARunWithAStretchedNodeStopsAtOnce) {
+  TrainOptions o = options("slow", "sgp", 2);
+  o.straggler = "1:1000000";
+  StopAfter stop(5);
+  EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+}
+
+TEST_F(AsyncRuns, NodesThatNoRunHasAreRefused) {
+  StopAfter stop(7);
+  train(tiny_net, options("run", "sgp"), &stop);
+  const nlohmann::json good = to_json(load(folder("run")).position);
+  EXPECT_NO_THROW(position_from_json(good));
+  for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
+           {"mass", 0}, {"lr", -1}, {"held", true}, {"updates_before", -1}, {"time", -1}}) {
+    nlohmann::json bad = good;
+    for (auto& node : bad["nodes"]) node["stepping"] = true, node[key] = value;
+    EXPECT_ANY_THROW(position_from_json(bad)) << key;
+  }
 }
 
 TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
