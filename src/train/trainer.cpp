@@ -282,7 +282,7 @@ bool Trainer::train_segment() {
   segment.stop = [this] { return observer_.stop_requested() || search_.moving(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
-    report(first, done, done == segment.batches);
+    report(first, done, /*all=*/false);
     search_.progress(done);
   };
   search_.begin_segment();

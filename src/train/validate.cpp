@@ -77,10 +77,10 @@ void validate_learners(const TrainOptions& o) {
   expect_at_most("learners", o.learners, int64_t{kMostLearners});
   const auto refuse = [&](bool set, std::string_view name) {
     if (!set || looks_for_learners(o)) return;
-    fail_usage("`{}`: with `{}` there is no number of learners to look for", name,
-               o.learners        ? "learners"
-               : o.deterministic ? "deterministic"
-                                 : "sync");
+    fail_usage("`{}`: with {} there is no number of learners to look for", name,
+               o.learners        ? "`learners`"
+               : o.deterministic ? "`deterministic`"
+                                 : "`sync` " + o.sync);
   };
   refuse(o.retune, "retune");
   refuse(o.tune_for.has_value(), "tune-for");
@@ -109,11 +109,12 @@ void validate_agreement(const TrainOptions& o) {
           "leave it out, or choose step or multistep with `lr-milestones`",
           *o.lr_schedule, o.sync);
     }
-    if (find_async(o.sync) && device_list(o.device).count > 1) {
+    const bool nodes = find_async(o.sync);
+    if (nodes && device_list(o.device).count > 1) {
       fail_usage("`device` {}: asynchronous nodes are of one device in this version", o.device);
     }
     for (const auto& [name, set] : of_nodes(o)) {
-      if (!set || is_alone(o) || find_async(o.sync)) continue;
+      if (!set || nodes || is_alone(o)) continue;
       fail_usage(
           "`{}`: the learners of `sync` {} wait for each other; leave it out, or choose an "
           "asynchronous algorithm, for example async-easgd",

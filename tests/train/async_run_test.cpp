@@ -24,6 +24,7 @@ using testing::error_of;
 using testing::expect_same_bits;
 using testing::expect_says;
 using testing::load;
+using testing::step_lines;
 using testing::StopAfter;
 using testing::tiny_net;
 using testing::tiny_options;
@@ -40,6 +41,12 @@ class AsyncRuns : public ::testing::Test {
     return o;
   }
   std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
+  /// Of a run that repeats that one.
+  TrainOptions replay_of(const std::string& run, const std::string& again = "again") {
+    TrainOptions o = options_to_replay(folder(run));
+    o.out = folder(again);
+    return o;
+  }
   /// What train() says of changed options.
   std::string refusal(const std::string& sync, const std::function<void(TrainOptions&)>& change) {
     TrainOptions o = options("refused", sync);
@@ -81,9 +88,7 @@ TEST_F(AsyncRuns, AReplayHasTheBitsOfTheRealRun) {
     SCOPED_TRACE(sync);
     const std::string run = std::string("live-") + sync, again = std::string("again-") + sync;
     train(tiny_net, options(run, sync));
-    TrainOptions o = options_to_replay(folder(run));
-    o.out = folder(again);
-    train(tiny_net, o);
+    train(tiny_net, replay_of(run, again));
     expect_same_bits(load(folder(run)), load(folder(again)));
     EXPECT_EQ(read_text_file(folder(run) + "/turns", 1 << 20),
               read_text_file(folder(again) + "/turns", 1 << 20));
@@ -101,19 +106,13 @@ TEST_F(AsyncRuns, AnInterruptedRunKeepsTheOrderOfAllItsTurns) {
     std::ofstream(folder("stopped") + "/turns", std::ios::app) << "\1\2";
   }
   train(tiny_net, o);
-  TrainOptions again = options_to_replay(folder("stopped"));
-  again.out = folder("again");
-  train(tiny_net, again);
+  train(tiny_net, replay_of("stopped"));
   expect_same_bits(load(folder("stopped")), load(folder("again")));
 }
 
 TEST_F(AsyncRuns, WhatCannotBeRepeatedIsRefused) {
   const auto replay = [&](const std::string& run) {
-    return error_of([&] {
-      TrainOptions o = options_to_replay(folder(run));
-      o.out = folder("again");
-      train(tiny_net, o);
-    });
+    return error_of([&] { train(tiny_net, replay_of(run)); });
   };
   TrainOptions o = options("sma", "sma");
   train(tiny_net, o);
@@ -129,8 +128,7 @@ TEST_F(AsyncRuns, WhatCannotBeRepeatedIsRefused) {
   train(tiny_net, options("odd", "sgp"));
   std::fstream(folder("odd") + "/turns", std::ios::in | std::ios::out) << '\x50';
   expect_says(replay("odd"), "turns is missing or damaged");
-  TrainOptions other = options_to_replay(folder("odd"));
-  other.out = folder("again");
+  TrainOptions other = replay_of("odd");
   other.seed = 2;
   expect_says(error_of([&] { train(tiny_net, other); }), "`seed` 2: the run to repeat has 1");
 }
@@ -152,8 +150,7 @@ TEST_F(AsyncRuns, ARunThatHasLostTurnsGoesOnAndSaysSo) {
 
 TEST_F(AsyncRuns, AReplayOfOtherLengthIsRefused) {
   train(tiny_net, options("run", "sgp"));
-  TrainOptions o = options_to_replay(folder("run"));
-  o.out = folder("again");
+  TrainOptions o = replay_of("run");
   o.epochs = 2;
   expect_says(error_of([&] { train(tiny_net, o); }), "`epochs`: the run to repeat has 3");
 }
@@ -166,15 +163,7 @@ TEST_F(AsyncRuns, TheVirtualClockRepeatsReportsAndMetrics) {
   const TrainResult whole = train(tiny_net, o);
   o.out = folder("again");
   train(tiny_net, o);
-  const auto steps = [&](const std::string& run) {
-    std::ifstream lines(folder(run) + "/metrics.jsonl");
-    std::string steps;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("{\"step\"")) steps += line + '\n';
-    }
-    return steps;
-  };
-  EXPECT_EQ(steps("whole"), steps("again"));
+  EXPECT_EQ(step_lines(folder("whole")), step_lines(folder("again")));
   o.out = folder("stopped");
   StopAfter stop(16);
   train(tiny_net, o, &stop);
@@ -251,9 +240,7 @@ TEST_F(AsyncRuns, HogwildWithAClipNormHasAnOrder) {
   o.clip_norm = 1;
   train(tiny_net, o);
   EXPECT_TRUE(fs::exists(folder("clipped") + "/turns"));
-  TrainOptions again = options_to_replay(folder("clipped"));
-  again.out = folder("again");
-  train(tiny_net, again);
+  train(tiny_net, replay_of("clipped"));
   expect_same_bits(load(folder("clipped")), load(folder("again")));
 }
 

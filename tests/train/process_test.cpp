@@ -1,11 +1,11 @@
 // Runs as processes: killed at any moment, or gone on with on another machine, they end as if
 // nothing had happened.
 #include <cstdlib>
-#include <fstream>
 #include <random>
 
 #include "cli/program.h"
 #include "core/machine.h"
+#include "support/text.h"
 #include "train/checkpoints.h"
 
 namespace crossbow {
@@ -61,15 +61,7 @@ TEST_F(Processes, AKilledRunOfFixedLearnersEndsWithTheSameBits) {
   ASSERT_EQ(wait_for(start(train_ + "whole --learners 2")), 0) << told();
   torment("killed", train_ + "killed --learners 2", 8, 900);
   expect_same_bits(load(folder("whole")), load(folder("killed")));
-  const auto steps = [&](const std::string& run) {
-    std::ifstream file(folder(run) + "/metrics.jsonl");
-    std::string all;
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with("{\"step\"")) all += line + '\n';
-    }
-    return all;
-  };
-  EXPECT_EQ(steps("killed"), steps("whole"));
+  EXPECT_EQ(testing::step_lines(folder("killed")), testing::step_lines(folder("whole")));
 }
 
 /// When a search changes the learners is a matter of timing; but once done, a change is made again.
