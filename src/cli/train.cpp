@@ -172,9 +172,10 @@ void print_nodes(std::FILE* out, const TrainResult& r) {
     const NodeReport& n = r.nodes[j].report;
     put_wrapped(out, j == 0 ? "  nodes     " : "            ",
                 fmt::format("{}: {}, {} images, {:.1f} s busy, {:.1f} s waiting, staleness {:.1f} "
-                            "(at most {})",
+                            "(at most {}){}",
                             j, count(n.updates, "update"), grouped(n.rows), n.busy, n.waiting,
-                            n.mean_staleness(), n.largest_staleness));
+                            n.mean_staleness(), n.largest_staleness,
+                            r.nodes[j].failed ? "; it failed" : ""));
   }
   if (r.nodes.size() > kShown) {
     put_wrapped(out, "            ",

@@ -18,7 +18,8 @@ AsyncEngine::AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgori
           std::move(algorithm), layout(), options.optimizer, device(0),
           {options.learners, options.seed, options.clip_norm, model.options().update.has_value()}),
       live_(model.options().update.has_value()),
-      clocks_(static_cast<size_t>(options.learners)) {
+      clocks_(static_cast<size_t>(options.learners)),
+      retries_(options.batch) {
   assert(options.threads.devices == 1);
   on_each_device([&](int) {
     for (int j = 0; j < options.learners; ++j) {
@@ -35,6 +36,7 @@ void AsyncEngine::start_from(const Replica& model) {
   nodes_.start_from(device(0), model.parameters.data());
   for (NodeClock& clock : clocks_) clock = {};
   order_.clear();
+  in_order_ = true;
   turns_ = updates_ = 0;
 }
 
@@ -60,6 +62,9 @@ void AsyncEngine::resume(const EnginePlace& place) {
     clock(j).state = place.nodes[static_cast<size_t>(j)];
     nodes_.numbers(j) = clock(j).state.numbers;
     updates_ += clock(j).state.report.updates;
+    if (!clock(j).state.failed) continue;
+    nodes_.drop(j);
+    in_order_ = false;
   }
 }
 
@@ -93,11 +98,12 @@ std::optional<double> AsyncEngine::distance() {
   double sum = 0;
   on_each_device([&](int) {
     for (int j = 0; j < learners(); ++j) {
+      if (!takes_part(j)) continue;
       sum += squared_distance(device(0), queue(0), layout().dtype, nodes_.weights(j), evaluated,
                               layout().parameter_elements);
     }
   });
-  return std::sqrt(sum / learners());
+  return std::sqrt(sum / nodes_.living());
 }
 
 void AsyncEngine::begin(const Segment& segment) {
@@ -128,7 +134,7 @@ int AsyncEngine::next_turn() const {
     const double time = real ? now() : 0;
     for (int j = 0; j < learners(); ++j) {
       const NodeClock& c = clock(j);
-      if (c.parked || c.state.held) continue;
+      if (c.parked || c.state.held || c.state.failed) continue;
       if (real && (c.phase != Phase::waits_for_turn || (c.free_since > time && !hurries_)))
         continue;
       if (next < 0 || due(c) < due(clock(next))) next = j;
@@ -150,6 +156,7 @@ int AsyncEngine::next_gradient() const {
 bool AsyncEngine::over() const {
   if (error_) return true;
   return std::all_of(clocks_.begin(), clocks_.end(), [&](const NodeClock& c) {
+    if (c.state.failed) return retries_.empty();
     return c.phase == Phase::waits_for_turn && (leaves_the_rest() || c.parked);
   });
 }
@@ -166,6 +173,10 @@ void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
   const double time = now();
   double wait = kNoticed;
   for (const NodeClock& c : clocks_) {
+    if (c.state.failed) continue;
+    if (settings_.lease && c.phase == Phase::computes) {
+      wait = std::min(wait, c.began + *settings_.lease - time);
+    }
     const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && !c.state.held;
     if (stretched && !hurries_) wait = std::min(wait, c.free_since - time);
   }
@@ -175,6 +186,7 @@ void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
 void AsyncEngine::work(int worker) {
   std::unique_lock lock(mutex_);
   while (!over()) {
+    drop_late_nodes();
     if (const int node = next_turn(); node >= 0) {
       take_turn(worker, node, lock);
     } else if (const int waiting = next_gradient(); waiting >= 0) {
@@ -204,14 +216,14 @@ bool AsyncEngine::may_begin(int node) const {
   if (!settings_.staleness) return true;
   int64_t slowest = std::numeric_limits<int64_t>::max();
   for (const NodeClock& c : clocks_) {
-    if (!c.parked) slowest = std::min(slowest, c.state.epoch_updates);
+    if (!c.parked && !c.state.failed) slowest = std::min(slowest, c.state.epoch_updates);
   }
   return clock(node).state.epoch_updates - slowest <= *settings_.staleness;
 }
 
 /// Nodes that were too far ahead and are not any more.
 void AsyncEngine::let_go_on() {
-  const bool left = claimed_ < segment().batches;
+  const bool left = batches_left();
   for (int j = 0; j < learners(); ++j) {
     NodeClock& c = clock(j);
     if (!c.state.held || (left && !may_begin(j))) continue;
@@ -233,13 +245,14 @@ void AsyncEngine::describe_turn(int node) {
     s.report.staleness += staleness;
     s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
   }
-  const bool left = claimed_ < segment().batches;
+  const bool left = batches_left();
   s.stepping = left && may_begin(node);
   s.held = left && !s.stepping;
   c.parked = !left;
   if (s.stepping) {
     nodes_.begin_step(node);
-    const int64_t batch = segment().first_batch + claimed_++;
+    c.second_try = !retries_.empty();
+    const int64_t batch = c.second_try ? retries_.take() : segment().first_batch + claimed_++;
     s.lr = segment().rate(batch);
     s.rows = rows_of(batch);
     s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps);
@@ -251,12 +264,12 @@ void AsyncEngine::describe_turn(int node) {
   }
   let_go_on();
   ++turns_;
-  if (!live_) order_.push_back(node);
+  if (!live_ && in_order_) order_.push_back(node);
 }
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
   // Of a whole epoch every step is ended: a run that is stopped there is at its end.
-  if (claimed_ < segment().batches && segment().stop()) {
+  if (!stopped_ && claimed_ < segment().batches && segment().stop()) {
     stopped_ = true;
     changed_.notify_all();
     return;
@@ -289,16 +302,37 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   NodeClock& c = clock(node);
   const double began = now();
   c.state.report.waiting += began - c.free_since;
-  c.phase = Phase::computes;
+  c.phase = Phase::fetches;
   const int64_t number = c.number - 1;
   const int64_t batch = last_batch(c);
+  data::BatchSource& source = c.second_try ? retries_ : *segment().source;
   lock.unlock();
   Step step;
   Queue& queue = this->queue(worker);
   queue.wait(nodes_.done(node));
-  Flight& flight = prepare(node, number, batch, step);
-  learner(node).step(worker, step, flight.batch->rows, c.state.lr, 0, {}, flight.part_losses(),
-                     [] { return true; });
+  Flight& flight = prepare(node, number, batch, step, source);
+  lock.lock();
+  c.phase = Phase::computes;
+  c.began = now();
+  lock.unlock();
+  std::optional<std::string> failure;
+  try {
+    learner(node).step(worker, step, flight.batch->rows, c.state.lr, 0, {}, flight.part_losses(),
+                       [] { return true; });
+  } catch (const std::exception& error) {
+    if (!device(0).is_host()) throw;
+    failure = error.what();
+  }
+  lock.lock();
+  if (failure && !c.state.failed) drop(node, *failure);
+  if (c.state.failed) {
+    abandon(flight);
+    c.phase = Phase::waits_for_turn;
+    changed_.notify_all();
+    return;
+  }
+  c.phase = Phase::lands;
+  lock.unlock();
   launch(queue, node, flight, number);
   lock.lock();
   c.phase = Phase::waits_for_turn;
@@ -320,6 +354,7 @@ void AsyncEngine::end(const Segment&) {
   double last = 0;
   for (const NodeClock& c : clocks_) last = std::max(last, c.state.time);
   for (NodeClock& c : clocks_) {
+    if (c.state.failed) continue;
     c.state.report.waiting += now() - c.free_since;
     c.state.time = last;
     c.state.epoch_updates = 0;
@@ -330,6 +365,7 @@ void AsyncEngine::end(const Segment&) {
 int64_t AsyncEngine::batches_done() const {
   const std::lock_guard lock(mutex_);
   int64_t done = claimed_;
+  if (const auto oldest = retries_.oldest()) done = *oldest - segment().first_batch;
   for (int j = 0; j < learners(); ++j) {
     const NodeClock& c = clock(j);
     const int64_t next = landed(j);
@@ -338,6 +374,46 @@ int64_t AsyncEngine::batches_done() const {
     done = std::min(done, batch - segment().first_batch);
   }
   return done;
+}
+
+void AsyncEngine::drop_late_nodes() {
+  if (!settings_.lease) return;
+  for (int j = 0; j < learners(); ++j) {
+    const NodeClock& c = clock(j);
+    if (c.phase != Phase::computes || c.state.failed) continue;
+    if (now() - c.began <= *settings_.lease) continue;
+    drop(j, fmt::format("its step took longer than {} s", *settings_.lease));
+  }
+}
+
+void AsyncEngine::drop(int node, const std::string& why) {
+  NodeClock& c = clock(node);
+  const int64_t batch = last_batch(c);
+  if (c.second_try) {
+    throw NodesFailed(
+        fmt::format("batch {} has failed twice, the second time on node {}: {}", batch, node, why));
+  }
+  if (nodes_.living() == 1) throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
+  retries_.add(*flight(node, c.number - 1).batch);
+  --c.number;  // the step counts as if it had never been begun
+  c.state.failed = true;
+  c.state.stepping = false;
+  nodes_.drop(node);
+  failures_.push_back({node, why});
+  in_order_ = false;
+  order_.clear();
+  for (NodeClock& other : clocks_) {
+    if (!other.parked) continue;
+    other.parked = false;
+    other.state.time = std::max(other.state.time, c.state.time);
+  }
+  let_go_on();
+  changed_.notify_all();
+}
+
+std::vector<NodeFailure> AsyncEngine::take_failures() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(failures_, {});
 }
 
 void AsyncEngine::fail(std::exception_ptr error) {

@@ -5,9 +5,11 @@
 #include <mutex>
 #include <vector>
 
+#include "core/exceptions.h"
 #include "learner/engine.h"
 #include "learner/nodes.h"
 #include "learner/pace.h"
+#include "learner/retries.h"
 
 namespace crossbow {
 
@@ -20,6 +22,13 @@ struct AsyncSettings {
   /// Steps that a node may be ahead of the slowest when it begins another one.
   std::optional<int64_t> staleness;
   std::vector<int32_t> replay;  // whose turn it was, from the run's first on
+  /// Real clock: a node whose step takes longer has failed; in seconds.
+  std::optional<double> lease;
+};
+
+/// No node is left that could make up for those that have failed.
+struct NodesFailed : Error {
+  using Error::Error;
 };
 
 /// The learners of one device, here called nodes, step at their own pace. A node's turn ends one
@@ -29,6 +38,12 @@ struct AsyncSettings {
 /// A segment that is stopped, or that ends within an epoch, leaves steps that have a gradient but
 /// whose turn has not come; the next segment goes on with them. At an epoch's end all nodes wait
 /// for the last one.
+///
+/// On a host device a node whose step throws, or outlasts its lease, has failed: it takes no more
+/// steps, and its batch goes to another. A result that comes late is not used, but its thread is
+/// lost to the others until then. NodesFailed ends the run if the batch fails again, or if the
+/// last node fails. What goes wrong in a turn, which other nodes' turns build upon, or in reading a
+/// batch, always ends it.
 class AsyncEngine final : public Engine {
  public:
   /// `model` must not update by itself (CompileOptions::update), except to change live weights: by
@@ -42,6 +57,7 @@ class AsyncEngine final : public Engine {
   /// Throws Error if the place is of another number of nodes.
   void resume(const EnginePlace& place) override;
   std::vector<int32_t> take_turns() override { return std::exchange(order_, {}); }
+  std::vector<NodeFailure> take_failures() override;
   std::optional<double> distance() override;
   bool synchronises() const override { return true; }
   std::pair<double, double> sync_seconds() const override { return {turn_seconds_, 0}; }
@@ -51,14 +67,16 @@ class AsyncEngine final : public Engine {
 
  private:
   using Seconds = std::chrono::duration<double>;
-  enum class Phase { waits_for_turn, in_turn, waits_for_worker, computes };
+  enum class Phase { waits_for_turn, in_turn, waits_for_worker, fetches, computes, lands };
   struct NodeClock {
     Phase phase = Phase::waits_for_turn;
     NodeState state;
     bool parked = false;                   // until the epoch's end
+    bool second_try = false;               // the batch of its step has failed before
     int64_t number = 0;                    // of the next step in the segment
     std::array<int64_t, 4> batches{};      // of the segment's last steps, by number
     double free_since = 0, turn_took = 0;  // real seconds
+    double began = 0;                      // to compute
   };
 
   void begin(const Segment& segment) override;
@@ -69,6 +87,7 @@ class AsyncEngine final : public Engine {
   void end(const Segment& segment) override;
   int64_t batches_done() const override;
   void write_evaluated(Queue& queue, std::byte* to) override { nodes_.write_evaluated(queue, to); }
+  bool takes_part(int node) const override { return !clock(node).state.failed; }
 
   NodeClock& clock(int node) { return clocks_[static_cast<size_t>(node)]; }
   const NodeClock& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }
@@ -89,9 +108,13 @@ class AsyncEngine final : public Engine {
   int next_gradient() const;
   /// The segment is over, but for gradients of steps that it leaves under way.
   bool leaves_the_rest() const {
-    return stopped_ || (claimed_ == segment().batches && !ends_epoch());
+    return retries_.empty() && (stopped_ || (claimed_ == segment().batches && !ends_epoch()));
   }
+  bool batches_left() const { return !retries_.empty() || claimed_ < segment().batches; }
   bool over() const;
+  /// The node's step has failed. Throws NodesFailed.
+  void drop(int node, const std::string& why);
+  void drop_late_nodes();
   void expect_more_turns() const;
   void wait_for_change(std::unique_lock<std::mutex>& lock);
   void take_turn(int worker, int node, std::unique_lock<std::mutex>& lock);
@@ -114,6 +137,9 @@ class AsyncEngine final : public Engine {
   int64_t claimed_ = 0;   // batches of the segment
   int64_t turns_ = 0, updates_ = 0;
   double turn_seconds_ = 0;
+  Retries retries_;
+  std::vector<NodeFailure> failures_;
+  bool in_order_ = true;  // the turns tell what happened: no node has failed
   std::exception_ptr error_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <optional>
 
 namespace crossbow {
@@ -72,7 +73,10 @@ void Engine::start_from(const Replica& model) {
 }
 
 Replica& Engine::snapshot() {
-  const std::vector<double> shares(learners_.size(), 1 / static_cast<double>(learners_.size()));
+  std::vector<double> shares;
+  for (int j = 0; j < learners(); ++j) shares.push_back(takes_part(j) ? 1 : 0);
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share /= all;
   // On a worker: this thread must not have an OpenMP team of its own (see expect_host_team).
   workers_.run([&](int worker) {
     if (worker > 0) return;
@@ -131,11 +135,13 @@ void Engine::give_up() {
   segment_.source->cancel();
 }
 
-Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step& step) {
+Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step& step,
+                                data::BatchSource& source) {
   Flight& flight = flights_[static_cast<size_t>(learner)][static_cast<size_t>(number % 2)];
   flight.index = batch;
   if (rows_of(batch) == 0) return flight;
-  flight.batch = &segment_.source->acquire(batch);
+  flight.source = &source;
+  flight.batch = &source.acquire(batch);
   step.inputs = {flight.batch->images, flight.batch->labels};
   step.seed = options_.seed;
   step.epoch = static_cast<uint32_t>(segment_.epoch);
@@ -156,7 +162,7 @@ void Engine::land(int learner, Flight& flight) {
   if (flight.batch) {
     segment_.losses[static_cast<size_t>(flight.index - segment_.first_batch)] = static_cast<float>(
         this->learner(learner).mean_loss(flight.part_losses(), flight.batch->rows));
-    segment_.source->release(*std::exchange(flight.batch, nullptr));
+    abandon(flight);
   }
   landed_[static_cast<size_t>(learner)].store(flight.number + 1, std::memory_order_release);
   flight.number = -1;
@@ -170,7 +176,7 @@ void Engine::land_all() {
     const bool in_order = a.number < b.number;
     for (Flight* flight : {in_order ? &a : &b, in_order ? &b : &a}) {
       if (!failed()) land(j, *flight);
-      if (flight->batch) segment_.source->release(*std::exchange(flight->batch, nullptr));
+      abandon(*flight);
       flight->number = -1;
     }
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,12 @@ struct EngineBuffer {
   std::string slot;  // which of the optimizer's
 };
 
+/// Of an asynchronous node, whose batch went to another.
+struct NodeFailure {
+  int node;
+  std::string why;
+};
+
 /// What engines share: devices, workers and their workspaces, learners and their steps under way.
 /// How the learners are synchronised is an engine's own: the functions that have no body here, and
 /// those below that it adds to. One thread calls.
@@ -80,6 +87,9 @@ class Engine {
   /// Whose turns there were since the last call, in order; none of learners that wait for each
   /// other.
   virtual std::vector<int32_t> take_turns() { return {}; }
+
+  /// Nodes that have failed since the last call, while the others go on; any thread.
+  virtual std::vector<NodeFailure> take_failures() { return {}; }
 
   /// Of the learners' gradients in the whole run so far; an engine that does not measure it keeps
   /// what it was given.
@@ -120,9 +130,10 @@ class Engine {
  protected:
   /// A step that a queue has been given and that may still be under way.
   struct Flight {
-    int64_t number = -1;                 // of the learner's steps in the segment; none
-    int64_t index = 0;                   // of the batch in the epoch
-    const data::Batch* batch = nullptr;  // null for a step without one
+    int64_t number = -1;                  // of the learner's steps in the segment; none
+    int64_t index = 0;                    // of the batch in the epoch
+    const data::Batch* batch = nullptr;   // null for a step without one
+    data::BatchSource* source = nullptr;  // whose batch it is
     std::unique_ptr<Event> done;
     Buffer losses;  // by part of the batch
 
@@ -157,10 +168,23 @@ class Engine {
 
   /// The step of that number has the batch, if there is one: acquires it, fills in what the step
   /// reads of it, and returns where the flight is to be noted.
-  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step);
+  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step) {
+    return prepare(learner, number, batch, step, *segment_.source);
+  }
+  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step,
+                  data::BatchSource& source);
   /// All of a prepared step has been given to the queue: it lands when its event is done. On the
   /// host that is now; elsewhere the learner's step before lands.
   void launch(Queue& queue, int learner, Flight& flight, int64_t number);
+  /// Of a prepared step that is not to be launched: gives its batch back.
+  void abandon(Flight& flight) {
+    if (flight.batch) flight.source->release(*std::exchange(flight.batch, nullptr));
+  }
+  const Flight& flight(int learner, int64_t number) const {
+    return flights_[static_cast<size_t>(learner)][static_cast<size_t>(number % 2)];
+  }
+  /// Whether what it has learned is part of the model.
+  virtual bool takes_part(int /*learner*/) const { return true; }
   /// Steps of the segment that have landed.
   int64_t landed(int learner) const {
     return landed_[static_cast<size_t>(learner)].load(std::memory_order_acquire);

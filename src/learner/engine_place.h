@@ -31,6 +31,7 @@ struct NodeState {
   double time = 0;        // virtual, in steps of an ordinary node: when its turn comes
   bool stepping = false;  // has a gradient, to be applied then
   bool held = false;      // too far ahead to begin a step
+  bool failed = false;    // takes no more steps, and does not count any more
   double lr = 0;          // of the step
   int64_t rows = 0;
   int64_t epoch_updates = 0;

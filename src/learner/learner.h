@@ -19,7 +19,7 @@ struct BatchShape {
   int64_t rows = 0;            // of a whole batch
   int64_t last_rows = 0;       // of an epoch's last one; 0 if it is whole
   int64_t splits = 1;          // parts of a whole batch
-  int64_t image_elements = 0;  // of one row; to step through a batch, so only with splits
+  int64_t image_elements = 0;  // of one row
 
   int64_t part_rows() const { return (rows + splits - 1) / splits; }
   /// Rows of the programs that training needs: of a part, and of what may be left for a last one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "core/rng.h"
 
@@ -42,8 +43,11 @@ class Nodes::Hook : public Peers {
         rng_(all.options_.seed, Purpose::gossip, static_cast<uint32_t>(node),
              static_cast<uint64_t>(numbers_.steps) * 2 + (after ? 0 : 1)) {}
 
-  int node() const override { return node_; }
-  int nodes() const override { return all_.count(); }
+  int node() const override {
+    const auto& all = all_.living_;
+    return static_cast<int>(std::lower_bound(all.begin(), all.end(), node_) - all.begin());
+  }
+  int nodes() const override { return all_.living(); }
   int64_t steps() const override { return numbers_.steps; }
   double draw() override { return static_cast<double>(rng_.uniform()); }
   double mass() const override { return numbers_.mass; }
@@ -54,12 +58,12 @@ class Nodes::Hook : public Peers {
   }
   void mix_peer(int peer, const Mix& mix) override {
     assert(all_.traits_.pairs || mix.other == Mix{}.other);
-    all_.add(node_, Operation::Kind::mix, &all_.of(peer).weights).mix = mix;
+    all_.add(node_, Operation::Kind::mix, &all_.of(index(peer)).weights).mix = mix;
   }
   void post(int peer, const Terms& vector, double mass) override {
-    Node& to = all_.nodes_[static_cast<size_t>(peer)];
+    Node& to = all_.nodes_[static_cast<size_t>(index(peer))];
     Peers::Inbox& inbox = to.numbers.inbox;
-    OrderedVector* const theirs = vector.other == 0 ? nullptr : &all_.of(peer).weights;
+    OrderedVector* const theirs = vector.other == 0 ? nullptr : &all_.of(index(peer)).weights;
     Operation& operation = all_.add(node_, Operation::Kind::post, theirs, &to.inbox);
     operation.sent = vector;
     operation.first = inbox.messages == 0;
@@ -73,6 +77,8 @@ class Nodes::Hook : public Peers {
   }
 
  private:
+  int index(int peer) const { return all_.living_[static_cast<size_t>(peer)]; }
+
   Nodes& all_;
   const int node_;
   NodeNumbers& numbers_;
@@ -123,6 +129,8 @@ void Nodes::start_from(Device& device, const std::byte* weights) {
     node.numbers = {};
   }
   fill(server_.data());
+  living_.resize(nodes_.size());
+  std::iota(living_.begin(), living_.end(), 0);
 }
 
 std::byte* Nodes::read(int node) const {
@@ -151,13 +159,16 @@ void Nodes::end_step(int index, const std::byte* gradient, double lr) {
     update.step = optimizer_.at(lr * algorithm_->rate_factor(numbers.mass));
   }
   ++numbers.steps;
+  if (is_alone()) return;
   Hook hook(*this, index, /*after=*/true);
   algorithm_->after_step(hook);
 }
 
 void Nodes::begin_step(int index) {
-  Hook hook(*this, index, /*after=*/false);
-  algorithm_->before_step(hook);
+  if (!is_alone()) {
+    Hook hook(*this, index, /*after=*/false);
+    algorithm_->before_step(hook);
+  }
   if (reads_snapshot()) add(index, Operation::Kind::snapshot);
 }
 
@@ -261,10 +272,11 @@ void Nodes::write_evaluated(Queue& queue, std::byte* to) const {
     return queue.copy(to, traits_.server ? server_.data() : weights(0), bytes);
   }
   double all = 0;
-  for (const Node& node : nodes_) all += node.numbers.mass;
+  for (const int j : living_) all += nodes_[static_cast<size_t>(j)].numbers.mass;
   std::vector<double> shares;
   std::vector<const void*> vectors;
-  for (const Node& node : nodes_) {
+  for (const int j : living_) {
+    const Node& node = nodes_[static_cast<size_t>(j)];
     shares.push_back(node.numbers.mass / all);
     vectors.push_back(node.weights.data());
   }

@@ -31,9 +31,13 @@ class Nodes {
   Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLayout& layout,
         const Optimizer& optimizer, Device& device, const NodesOptions& options);
 
-  int count() const { return static_cast<int>(nodes_.size()); }
+  /// Nodes that take part in the algorithm; to it they are 0 to n − 1.
+  int living() const { return static_cast<int>(living_.size()); }
+  /// With the lock: from now on the node, which is not in a turn, takes no part. Its weights and
+  /// its mass, and what others have sent it, count no more.
+  void drop(int node) { std::erase(living_, node); }
 
-  /// Every node, and the server, begins with these weights.
+  /// Every node, and the server, begins with these weights. All take part.
   void start_from(Device& device, const std::byte* weights);
 
   /// The weights that the node's programs read while a step is under way, unless they change the
@@ -96,6 +100,8 @@ class Nodes {
   /// Whose weights are the node's: with one set for all, the first one's.
   Node& of(int node) { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
   const Node& of(int node) const { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
+  /// Nobody is left to exchange anything with.
+  bool is_alone() const { return living() == 1 && !traits_.server; }
   bool reads_snapshot() const { return (traits_.live && !options_.by_programs) || traits_.pairs; }
   /// Adds to the node's turn, in line for its weights and these.
   Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,
@@ -116,6 +122,7 @@ class Nodes {
   const int64_t elements_, element_bytes_;
   const std::vector<ParameterLayout::Piece> chunks_;
   std::vector<Node> nodes_;
+  std::vector<int> living_;  // ascending
   OrderedVector server_;
   std::atomic<bool> given_up_{false};
 };

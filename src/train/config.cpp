@@ -63,6 +63,9 @@ const std::array kTable = {
                 "stretch the steps of learner N by a factor F; of learners that wait by the "
                 "virtual clock only",
                 &O::straggler},
+    OptionEntry{"lease", "SECONDS",
+                "drop a node whose step takes longer, and give its batch to another", &O::lease,
+                kMayChange},
     OptionEntry{"replay", "RUN",
                 "repeat the asynchronous run in this folder, its nodes' turns in the same order",
                 &O::replay},

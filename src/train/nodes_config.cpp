@@ -53,6 +53,10 @@ Checkpoint run_to_replay(const std::string& folder) {
     fail_usage("`replay` {}: its learners took no turns; the same options and seed repeat it",
                folder);
   }
+  const auto has_failed = [](const NodeState& node) { return node.failed; };
+  if (std::ranges::any_of(run.position.engine.nodes, has_failed)) {
+    fail_usage("`replay` {}: a node has failed in that run, which has no order since", folder);
+  }
   if (run.position.batch != 0 || run.position.epoch == 0) {
     fail_usage("`replay` {0}: the run stopped within an epoch; finish it by `resume` {0} first",
                folder);
@@ -120,6 +124,11 @@ void validate_nodes(const TrainOptions& o, const AsyncAlgorithm& algorithm) {
   if (o.staleness && *o.staleness < 0) {
     fail_usage("`staleness` {}: it must be at least 0", *o.staleness);
   }
+  if (o.lease && !(*o.lease > 0)) fail_usage("`lease` {}: it must be above 0 seconds", *o.lease);
+  if (o.lease && is_virtual(o)) {
+    fail_usage("`lease` {}: it is of real seconds, and the clock is virtual; leave it out, or{}",
+               *o.lease, o.clock ? " choose `clock` real" : " leave `deterministic` out");
+  }
 }
 
 AsyncSettings node_settings(const TrainOptions& o, int nodes) {
@@ -128,6 +137,7 @@ AsyncSettings node_settings(const TrainOptions& o, int nodes) {
   settings.clock = is_virtual(o) ? Clock::virtual_time : Clock::real;
   settings.pace = pace_of(o);
   settings.staleness = o.staleness;
+  settings.lease = o.lease;
   if (!o.replay) return settings;
   settings.clock = Clock::replayed;
   settings.replay = read_turns(*o.replay, run_to_replay(*o.replay).position.engine.exchanges);

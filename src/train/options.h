@@ -50,7 +50,8 @@ struct TrainOptions {
   /// on any machine with this processor. Auto: real, or virtual with `deterministic`.
   std::optional<std::string> clock;
   std::optional<std::string> straggler;  // NODE:FACTOR,…: nodes whose steps take as much longer
-  std::optional<std::string> replay;     // folder of a run whose turns are taken again
+  std::optional<double> lease;        // seconds after which a node's step has failed; auto: never
+  std::optional<std::string> replay;  // folder of a run whose turns are taken again
 
   /// Training images on which the evaluated model's batch-norm statistics are measured, in whole
   /// batches; 0: they are the mean of the learners'. Auto: 2048 for an asynchronous algorithm and

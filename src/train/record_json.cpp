@@ -82,6 +82,7 @@ json state_json(const NodeState& s) {
   return {{"time", s.time},
           {"stepping", s.stepping},
           {"held", s.held},
+          {"failed", s.failed},
           {"lr", s.lr},
           {"rows", s.rows},
           {"epoch_updates", s.epoch_updates},
@@ -105,7 +106,8 @@ NodeState node_from(const json& value) {
   s.stepping = value.at("stepping").get<bool>();
   s.held = value.at("held").get<bool>();
   s.lr = value.at("lr").get<double>();
-  if (s.held && s.stepping) fail("a node that takes a step is not held back");
+  s.failed = value.at("failed").get<bool>();
+  if (s.held + s.stepping + s.failed > 1) fail("a node does one thing at a time");
   if (!(s.lr >= 0)) fail("lr is below 0");
   s.rows = count("rows");
   s.updates_before = count("updates_before");
@@ -181,7 +183,8 @@ json to_json(const std::vector<NodeState>& nodes) {
                     {"busy_seconds", r.busy},
                     {"waiting_seconds", r.waiting},
                     {"staleness_mean", r.mean_staleness()},
-                    {"staleness_max", r.largest_staleness}});
+                    {"staleness_max", r.largest_staleness},
+                    {"failed", nodes[j].failed}});
   }
   return list;
 }

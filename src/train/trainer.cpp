@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "learner/async_engine.h"
 #include "plan/named_tensors.h"
 #include "train/result.h"
 
@@ -282,11 +283,12 @@ bool Trainer::train_segment() {
   segment.stop = [this] { return observer_.stop_requested() || search_.moving(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
+    tell_failures();
     report(first, done, /*all=*/false);
     search_.progress(done);
   };
   search_.begin_segment();
-  const int64_t done = engine().run(segment);
+  const int64_t done = run(segment);
   report(first, done, /*all=*/true);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
@@ -296,6 +298,23 @@ bool Trainer::train_segment() {
   const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
   return !stopped;
+}
+
+int64_t Trainer::run(const Segment& segment) {
+  try {
+    return engine().run(segment);
+  } catch (const NodesFailed& error) {
+    tell_failures();
+    fail("{}{}", error.what(), kept_checkpoint());
+  }
+}
+
+void Trainer::tell_failures() {
+  for (const NodeFailure& failure : engine().take_failures()) {
+    observer_.note(
+        fmt::format("node {} has failed and goes no further; another takes its batch: {}",
+                    failure.node, failure.why));
+  }
 }
 
 void Trainer::report(int64_t first, int64_t done, bool all) {

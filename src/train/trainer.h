@@ -51,6 +51,8 @@ class Trainer {
   /// These return false if they were asked to stop in between.
   bool train_epoch();
   bool train_segment();
+  int64_t run(const Segment& segment);
+  void tell_failures();
   bool finish_epoch();
   bool evaluate(EpochRecord& record);
 

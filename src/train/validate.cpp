@@ -88,9 +88,10 @@ void validate_learners(const TrainOptions& o) {
 }
 
 /// The options that asynchronous nodes alone have a use for, and whether they are set.
-std::array<std::pair<std::string_view, bool>, 3> of_nodes(const TrainOptions& o) {
+std::array<std::pair<std::string_view, bool>, 4> of_nodes(const TrainOptions& o) {
   return {{{"gossip-probability", o.gossip_probability.has_value()},
            {"staleness", o.staleness.has_value()},
+           {"lease", o.lease.has_value()},
            {"replay", o.replay.has_value()}}};
 }
 

@@ -16,6 +16,7 @@ struct AsyncRun {
   int64_t splits = 1;
   std::string device = "ref";
   int64_t hidden = 0;
+  bool faulty = false;  // its steps may fail, see support/fault.h
   AsyncSettings settings = {.clock = AsyncSettings::Clock::virtual_time,
                             .pace = {.spread = 0.3, .slowness = {1, 1, 4}}};
 
@@ -29,7 +30,7 @@ class AsyncRunner {
  public:
   explicit AsyncRunner(const AsyncRun& run)
       : kind_(run.device),
-        model_(regression(run.hidden), compile_options(run)),
+        model_(regression(run.hidden, run.faulty), compile_options(run)),
         engine_(compiled(run), make_async(run.sync, run.options), run.settings,
                 engine_options(run)) {
     Replica first(engine_.layout());

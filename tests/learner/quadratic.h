@@ -17,6 +17,7 @@
 #include "models/layers.h"
 #include "ops/activation.h"
 #include "ops/loss.h"
+#include "support/fault.h"
 
 namespace crossbow::testing {
 
@@ -28,10 +29,11 @@ inline int64_t weights_with(int64_t hidden) {
   return hidden == 0 ? kInputs : hidden * (kInputs + 2);
 }
 
-inline Graph regression(int64_t hidden) {
+inline Graph regression(int64_t hidden, bool faulty = false) {
   Graph graph("regression");
   Tensor x = input(graph, {kRows, kInputs}, 0, DType::f32, "images");
   const Tensor target = input(graph, {kRows, 1}, 1, DType::f32, "labels");
+  if (faulty) x = fault(x);
   if (hidden > 0) x = tanh(dense(x, Dense{.outputs = hidden}, "hidden"));
   const Tensor y = dense(x, Dense{.outputs = 1, .bias = false}, "w");
   graph.set_output("loss", mean_squared_error(y, target).value);

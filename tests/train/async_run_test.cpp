@@ -1,12 +1,16 @@
 // Runs of asynchronous nodes: what the options say, and what a run's folder keeps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
 #include "core/file.h"
 #include "device/device.h"
 #include "support/error_text.h"
+#include "support/fault.h"
 #include "support/text.h"
 #include "sync/async.h"
 #include "train/checkpoints.h"
@@ -208,6 +212,61 @@ TEST_F(AsyncRuns, NodesThatNoRunHasAreRefused) {
   }
 }
 
+Tensor faulty_net(Tensor images) {
+  return tiny_net(testing::fault(images));
+}
+
+/// Fails the first tries of batches 6 and 7 of the second epoch.
+class TwoFailures {
+ public:
+  explicit TwoFailures(int tries) : left_{tries, tries} {}
+  void operator()(int64_t epoch, int64_t sample) {
+    if (epoch != 1 || (sample != 6 * 16 && sample != 7 * 16)) return;
+    if (left_[static_cast<size_t>(sample / 16 - 6)]-- > 0) fail("no luck");
+  }
+
+ private:
+  std::array<std::atomic<int>, 2> left_;
+};
+
+TEST_F(AsyncRuns, NodesThatFailAreToldAndStayAway) {
+  for (const char* sync : {"sgp", "hogwild", "async-easgd"}) {
+    SCOPED_TRACE(sync);
+    TwoFailures failures(1);
+    const testing::WithFaults faults(std::ref(failures));
+    TrainOptions o = options(sync, sync, 4);
+    o.epochs = 2;
+    StopAfter never(1 << 20);
+    const auto failed = [](const TrainResult& r) {
+      return std::ranges::count_if(r.nodes, [](const NodeState& node) { return node.failed; });
+    };
+    EXPECT_EQ(failed(train(faulty_net, o, &never)), 2);
+    expect_says(never.notes, "has failed and goes no further; another takes its batch: no luck");
+    o.epochs = 4;
+    o.resume = o.out;
+    const TrainResult r = train(faulty_net, o);
+    EXPECT_EQ(failed(r), 2);
+    int64_t rows = 0;
+    for (const NodeState& node : r.nodes) rows += node.report.rows;
+    EXPECT_EQ(rows, 4 * 176);
+    EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
+    expect_says(error_of([&] { options_to_replay(folder(sync)); }), "a node has failed");
+  }
+}
+
+TEST_F(AsyncRuns, ABatchThatFailsTwiceLeavesTheLastCheckpoint) {
+  TrainOptions o = options("run", "gossip-push");
+  {
+    TwoFailures failures(2);
+    const testing::WithFaults faults(std::ref(failures));
+    const std::string error = error_of([&] { train(faulty_net, o); });
+    expect_says(error, "has failed twice");
+    expect_says(error, "keeps the checkpoint of epoch 1");
+  }
+  o.resume = o.out;
+  EXPECT_EQ(train(faulty_net, o).history.size(), 3u);
+}
+
 TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
   const auto staleness = [](TrainOptions& o) { o.staleness = 2; };
   const auto probability = [](TrainOptions& o) { o.gossip_probability = 0.5; };
@@ -218,6 +277,13 @@ TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
   expect_says(refusal("hogwild", probability), "no use");
   expect_says(refusal("sma", probability), "wait for each other");
   expect_says(refusal("downpour", [](TrainOptions& o) { o.staleness = -1; }), "at least 0");
+  const auto lease = [](TrainOptions& o) { o.lease = 1; };
+  expect_says(refusal("sma", lease), "wait for each other");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.lease = 0; }), "above 0 seconds");
+  expect_says(refusal("sgp", [&](TrainOptions& o) { lease(o), o.clock = "virtual"; }),
+              "choose `clock` real");
+  expect_says(refusal("sgp", [&](TrainOptions& o) { lease(o), o.deterministic = true; }),
+              "leave `deterministic` out");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.clock = "wall"; }), "knows real and virtual");
   expect_says(refusal("sgp", [&](TrainOptions& o) { real(o), o.deterministic = true; }),
               "leave `clock` out");

@@ -1,0 +1,199 @@
+// Asynchronous runs in which things go wrong at random: none hangs, none loses or repeats a batch,
+// and what is learned is as good as without.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "support/fault.h"
+#include "support/full_disk.h"
+#include "support/late_device.h"
+#include "sync/async.h"
+#include "train/nodes_config.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::StopAfter;
+using testing::TinyData;
+
+constexpr int64_t kImages = 176, kEpochs = 4;
+
+/// Of one run, drawn from its number.
+struct Plan {
+  explicit Plan(uint64_t number) : rng(number, Purpose::synthetic) {
+    const auto algorithms = async_catalogue();
+    sync = algorithms[rng.below(static_cast<uint32_t>(algorithms.size()))].name;
+    nodes = std::array{2, 3, 5, 8}[rng.below(4)];
+    seed = 1 + rng.below(1000);
+    virtual_clock = chance(0.3);
+    if (chance(0.3)) throws = chance(0.5) ? 0.02 : 0.1;
+    if (!virtual_clock && chance(0.2)) stalls = 0.02;
+    if (chance(0.1)) failing_evaluation = rng.below(6);
+    if (chance(0.1)) disk = rng.below(200'000);
+    if (chance(0.15)) failing_work = rng.below(20'000);
+    while (stops.size() < 3 && chance(0.4)) stops.push_back(static_cast<int>(rng.below(40)));
+    if (!virtual_clock && chance(0.2)) straggler = 1 + 3 * static_cast<double>(rng.uniform());
+  }
+  bool chance(double p) { return static_cast<double>(rng.uniform()) < p; }
+  std::string text() const {
+    return fmt::format(
+        "{} of {} nodes, seed {}, {} clock, throws {}, stalls {}, evaluation {}, disk {}, work {}, "
+        "{} stops, straggler {}",
+        sync, nodes, seed, virtual_clock ? "virtual" : "real", throws, stalls,
+        failing_evaluation.value_or(-1), disk.value_or(0), failing_work.value_or(-1), stops.size(),
+        straggler);
+  }
+
+  Rng rng;
+  std::string sync;
+  int nodes = 2;
+  uint64_t seed = 1;
+  bool virtual_clock = false;
+  double throws = 0, stalls = 0, straggler = 1;  // of the first tries of batches
+  std::optional<int64_t> failing_evaluation, failing_work;
+  std::optional<rlim_t> disk;
+  std::vector<int> stops;
+};
+
+/// Steps that fail or take long, by a plan. The first step of a run looks like one of an
+/// evaluation: it is spared.
+class Faults {
+ public:
+  explicit Faults(const Plan& plan) : plan_(plan) {}
+  void operator()(int64_t epoch, int64_t sample) {
+    if (epoch == 0 && sample == 0) {
+      if (plan_.failing_evaluation && evaluated_++ == *plan_.failing_evaluation) fail("no luck");
+      return;
+    }
+    Rng rng(plan_.seed, Purpose::synthetic, static_cast<uint32_t>(epoch),
+            static_cast<uint64_t>(sample));
+    const auto draw = static_cast<double>(rng.uniform());
+    if (draw >= plan_.throws + plan_.stalls || !is_first(epoch, sample)) return;
+    if (draw < plan_.throws) fail("no luck");
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  }
+
+ private:
+  bool is_first(int64_t epoch, int64_t sample) {
+    const std::lock_guard lock(mutex_);
+    return tried_.emplace(epoch, sample).second;
+  }
+
+  const Plan& plan_;
+  std::atomic<int64_t> evaluated_{0};
+  std::mutex mutex_;
+  std::set<std::pair<int64_t, int64_t>> tried_;
+};
+
+class AsyncCampaign : public ::testing::Test {
+ protected:
+  TrainOptions options(const std::string& sync, int nodes, uint64_t seed) {
+    TrainOptions o = testing::tiny_options(data_, "cpu");
+    o.deterministic = false;
+    o.sync = sync;
+    o.learners = nodes;
+    o.seed = seed;
+    o.epochs = kEpochs;
+    return o;
+  }
+  static Tensor net(Tensor images) { return testing::tiny_net(testing::fault(images)); }
+
+  /// As long as nothing goes wrong: the worst loss of some seeds, and how far apart they are.
+  std::pair<double, double> usual(const std::string& sync, int nodes) {
+    const auto [at, is_new] = usual_.try_emplace({sync, nodes});
+    if (is_new) {
+      double least = 1e9, most = 0;
+      for (uint64_t seed = 1; seed <= 6; ++seed) {
+        const double loss = *train(net, options(sync, nodes, seed)).final_test_loss;
+        least = std::min(least, loss);
+        most = std::max(most, loss);
+      }
+      at->second = {most, most - least};
+    }
+    return at->second;
+  }
+
+  /// The last of the plan's runs, each of which but the first goes on with the one before.
+  TrainResult run(const Plan& plan) {
+    TrainOptions o = options(plan.sync, plan.nodes, plan.seed);
+    o.clock = plan.virtual_clock ? "virtual" : "real";
+    if (plan.failing_work) o.device = "late";
+    if (plan.stalls > 0) o.lease = 0.02;
+    if (plan.straggler > 1) o.straggler = fmt::format("0:{}", plan.straggler);
+    o.out = (runs_.path() / "run").string();
+    for (const int calls : plan.stops) {
+      StopAfter stop(calls);
+      const TrainResult r = train(net, o, &stop);
+      if (!r.interrupted) return r;
+      o.resume = o.out;
+    }
+    return train(net, o);
+  }
+
+  TinyData data_{static_cast<uint32_t>(kImages)};
+  data::TemporaryFolder runs_;
+  std::map<std::pair<std::string, int>, std::pair<double, double>> usual_;
+};
+
+/// CROSSBOW_CAMPAIGN is the number of runs, else some.
+TEST_F(AsyncCampaign, EveryRunEndsWellOrSaysWhyNot) {
+  const char* more = std::getenv("CROSSBOW_CAMPAIGN");
+  const int runs = more ? std::atoi(more) : 50;
+  int complete = 0, with_failures = 0;
+  std::map<std::string, int> errors;
+  for (int number = 0; number < runs; ++number) {
+    const Plan plan(static_cast<uint64_t>(number));
+    SCOPED_TRACE(fmt::format("run {}: {}", number, plan.text()));
+    const auto [worst, spread] = usual(plan.sync, plan.nodes);
+    Faults at(plan);
+    const testing::WithFaults faults(std::ref(at));
+    std::optional<testing::FullDisk> disk;
+    if (plan.disk) disk.emplace(*plan.disk);
+    const testing::WithLateOptions late({.failing_work = plan.failing_work.value_or(-1)});
+    try {
+      const TrainResult r = run(plan);
+      int64_t rows = 0;
+      bool failures = false;
+      for (const NodeState& node : r.nodes) {
+        rows += node.report.rows;
+        failures = failures || node.failed;
+      }
+      EXPECT_EQ(rows, kEpochs * kImages);
+      EXPECT_LE(*r.final_test_loss, worst + 2 * spread);
+      ++complete;
+      with_failures += failures;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      std::string known;
+      for (const char* kind : {"failed twice", "the last node", "no luck", "File too large",
+                               "late device", "another node"}) {
+        if (text.find(kind) != std::string::npos) known = kind;
+      }
+      EXPECT_NE(known, "") << text;
+      ++errors[known];
+    }
+    disk.reset();
+    fs::remove_all(runs_.path() / "run");
+  }
+  std::printf("%d runs: %d complete, %d of them with nodes that failed\n", runs, complete,
+              with_failures);
+  for (const auto& [kind, n] : errors) std::printf("  %d ended: %s\n", n, kind.c_str());
+  EXPECT_GT(complete, runs / 3);
+  EXPECT_GT(with_failures, 0);
+}
+
+}  // namespace
+}  // namespace crossbow
