@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
@@ -75,6 +76,16 @@ int64_t epoch_rows() {
   return rows;
 }
 
+/// From now on all that is the node's is NaN.
+void poison(AsyncRunner& engine, int node) {
+  const auto bytes = engine->snapshot().parameters.size();
+  for (const EngineBuffer& buffer : engine->buffers()) {
+    const bool own =
+        buffer.kind == EngineBuffer::Kind::weights || buffer.kind == EngineBuffer::Kind::slot;
+    if (own && buffer.index == node) std::memset(buffer.data, 0xff, bytes);
+  }
+}
+
 void expect_finite(const std::vector<float>& values) {
   for (const float value : values) ASSERT_TRUE(std::isfinite(value));
 }
@@ -99,11 +110,13 @@ TEST(NodeFailures, TheOthersGoOnWithItsBatch) {
           EXPECT_EQ(failures[0].why, fmt::format("no luck with {}", bad));
           EXPECT_EQ(failed(engine), std::set{failures[0].node});
           EXPECT_EQ(rows_learned(engine), epoch_rows());
+          if (entry.name != "hogwild") poison(engine, failures[0].node);
           const float first = engine.losses[1];
           for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(engine.run(data), kBatches);
           EXPECT_EQ(rows_learned(engine), 4 * epoch_rows());
           EXPECT_LT(engine.losses[1], first);
           expect_finite(engine.z());
+          if (const auto distance = engine->distance()) EXPECT_TRUE(std::isfinite(*distance));
           EXPECT_TRUE(engine->take_turns().empty());
         }
       }
