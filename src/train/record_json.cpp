@@ -106,7 +106,7 @@ NodeState node_from(const json& value) {
   s.stepping = value.at("stepping").get<bool>();
   s.held = value.at("held").get<bool>();
   s.lr = value.at("lr").get<double>();
-  s.failed = value.at("failed").get<bool>();
+  s.failed = value.value("failed", false);  // absent where no node could fail yet
   if (s.held + s.stepping + s.failed > 1) fail("a node does one thing at a time");
   if (!(s.lr >= 0)) fail("lr is below 0");
   s.rows = count("rows");

@@ -30,11 +30,11 @@ data::PipelineOptions statistics_pipeline(const RunConfig& run, const data::Data
 /// Numbers of rows that are nobody's choice need an explanation where the net refuses them. A last
 /// batch of one row is refused before the first step, rather than left out: every epoch is the
 /// whole set, and another batch size costs the user nothing.
-void compile_training(CompiledModel& model, const RunConfig& run, const data::Dataset& dataset) {
+void expect_rows_fit(const Graph& forward, const RunConfig& run, const data::Dataset& dataset) {
   const BatchShape batch = batch_shape(run, dataset);
   for (const int64_t rows : batch.program_rows()) {
     try {
-      model.training(rows);
+      training_graph(forward, rows);
     } catch (const Error& e) {
       if (rows == run.batch) throw;
       if (rows == batch.part_rows() || rows == batch.rows % batch.part_rows()) {
@@ -54,8 +54,9 @@ CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConf
                       const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
   find_device(run.device.kind).expect_team(team.threads.threads);
+  expect_rows_fit(forward, run, dataset);  // before kernels are timed
   CompiledModel model(forward, run.compile_options(team, &tuner));
-  compile_training(model, run, dataset);
+  for (const int64_t rows : batch_shape(run, dataset).program_rows()) model.training(rows);
   Evaluator::compile(model, dataset.test->size(),
                      evaluation_rows(batch_shape(run, dataset).part_rows()));
   if (images_measured(model, run, team) > 0) {

@@ -51,6 +51,19 @@ TEST(SingleRows, AreRefusedWithTheOptionThatMakesThem) {
   }
 }
 
+TEST(SingleRows, AreRefusedBeforeKernelsAreTimed) {
+  const auto net = [](Tensor images) {
+    return net_of_rows(conv2d(images, Conv2d{.filters = 13, .padding = 1}));
+  };
+  const TinyData data;
+  TrainOptions options = tiny_options(data, "cpu");
+  options.deterministic = false;
+  options.batch = 23;
+  StopAfter never(1 << 20);
+  EXPECT_THROW(train(net, options, &never), Error);
+  EXPECT_EQ(never.progress.timed, 0);
+}
+
 TEST(SingleRows, DoWhereTheMapHasMorePositions) {
   for (const char* device : {"cpu", "ref"}) {
     EXPECT_EQ(error_with(23, 1, device, tiny_net), "no error");
