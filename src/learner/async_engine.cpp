@@ -46,7 +46,7 @@ EnginePlace AsyncEngine::place() {
   for (int j = 0; j < learners(); ++j) {
     place.nodes.push_back(clock(j).state);
     place.nodes.back().numbers = nodes_.numbers(j);
-    place.virtual_time = std::max(place.virtual_time, clock(j).state.time);
+    if (takes_part(j)) place.virtual_time = std::max(place.virtual_time, clock(j).state.time);
   }
   return place;
 }
@@ -320,7 +320,8 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
     learner(node).step(worker, step, flight.batch->rows, c.state.lr, 0, {}, flight.part_losses(),
                        [] { return true; });
   } catch (const std::exception& error) {
-    if (!device(0).is_host()) throw;
+    const bool replays = settings_.clock == AsyncSettings::Clock::replayed;
+    if (!device(0).is_host() || replays) throw;
     failure = error.what();
   }
   lock.lock();
@@ -352,7 +353,9 @@ void AsyncEngine::end(const Segment&) {
   if (error_) std::rethrow_exception(error_);
   if (!ends_epoch() || claimed_ < segment().batches) return;
   double last = 0;
-  for (const NodeClock& c : clocks_) last = std::max(last, c.state.time);
+  for (const NodeClock& c : clocks_) {
+    if (!c.state.failed) last = std::max(last, c.state.time);
+  }
   for (NodeClock& c : clocks_) {
     if (c.state.failed) continue;
     c.state.report.waiting += now() - c.free_since;
@@ -377,10 +380,10 @@ int64_t AsyncEngine::batches_done() const {
 }
 
 void AsyncEngine::drop_late_nodes() {
-  if (!settings_.lease) return;
-  for (int j = 0; j < learners(); ++j) {
+  if (!settings_.lease || !device(0).is_host()) return;
+  for (int j = 0; j < learners() && nodes_.living() > 1; ++j) {
     const NodeClock& c = clock(j);
-    if (c.phase != Phase::computes || c.state.failed) continue;
+    if (c.phase != Phase::computes || c.state.failed || c.second_try) continue;
     if (now() - c.began <= *settings_.lease) continue;
     drop(j, fmt::format("its step took longer than {} s", *settings_.lease));
   }
@@ -393,7 +396,8 @@ void AsyncEngine::drop(int node, const std::string& why) {
     throw NodesFailed(
         fmt::format("batch {} has failed twice, the second time on node {}: {}", batch, node, why));
   }
-  if (nodes_.living() == 1) throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
+  if (nodes_.living() == 1)
+    throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
   retries_.add(*flight(node, c.number - 1).batch);
   --c.number;  // the step counts as if it had never been begun
   c.state.failed = true;

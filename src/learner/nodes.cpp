@@ -58,7 +58,9 @@ class Nodes::Hook : public Peers {
   }
   void mix_peer(int peer, const Mix& mix) override {
     assert(all_.traits_.pairs || mix.other == Mix{}.other);
-    all_.add(node_, Operation::Kind::mix, &all_.of(index(peer)).weights).mix = mix;
+    Node& to = all_.nodes_[static_cast<size_t>(index(peer))];
+    OrderedVector* const inbox = to.numbers.inbox.messages > 0 ? &to.inbox : nullptr;
+    all_.add(node_, Operation::Kind::mix, &all_.of(index(peer)).weights, inbox).mix = mix;
   }
   void post(int peer, const Terms& vector, double mass) override {
     Node& to = all_.nodes_[static_cast<size_t>(index(peer))];
@@ -228,7 +230,7 @@ void Nodes::post(const Node& node, const Operation& operation, const ParameterLa
   sum.add(operation.sent.weights, weights->data() + at);
   if (node.own.data()) sum.add(operation.sent.own, node.own.data() + at);
   if (theirs) sum.add(operation.sent.other, theirs->data() + at);
-  if (!operation.first) sum.add(1, inbox->data() + at);
+  if (!operation.first) sum.add(1 + operation.sent.other, inbox->data() + at);
   sum.write(queue.math(dtype_), inbox->data() + at, chunk.elements);
 }
 
@@ -242,6 +244,7 @@ void Nodes::mix(const Node& node, const Operation& operation, const ParameterLay
   const int64_t at = chunk.first * element_bytes_;
   std::byte* const weights = operation.vectors[0]->data() + at;
   std::byte* const other = operation.vectors[1]->data() + at;
+  const OrderedVector* const inbox = operation.vectors[2];
   std::byte* const own = node.own.data() ? node.own.data() + at : nullptr;
   std::array<Target, 3> targets;
   size_t count = 0;
@@ -257,6 +260,7 @@ void Nodes::mix(const Node& node, const Operation& operation, const ParameterLay
     sum.add(targets[t].terms->weights, weights);
     if (own) sum.add(targets[t].terms->own, own);
     sum.add(targets[t].terms->other, other);
+    if (inbox) sum.add(targets[t].terms->other, inbox->data() + at);
     const bool last = t + 1 == count;
     sum.write(queue.math(dtype_), last ? targets[t].out : node.scratch[t].data(), chunk.elements);
   }

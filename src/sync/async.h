@@ -47,9 +47,10 @@ class Peers {
 
   /// With the server's model z.
   virtual void mix_server(const Mix& mix) = 0;
-  /// With the weights of a peer, whose step may be under way.
+  /// With the weights of a peer, whose step may be under way, and what waits for it to be taken:
+  /// Terms::other is their sum.
   virtual void mix_peer(int peer, const Mix& mix) = 0;
-  /// Sends a peer a vector and a mass; Terms::other is the peer's weights.
+  /// Sends a peer a vector and a mass; Terms::other is as of mix_peer.
   virtual void post(int peer, const Terms& vector, double mass) = 0;
 
   /// What others have sent since this was last taken.

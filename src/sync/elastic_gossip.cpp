@@ -1,8 +1,11 @@
 // Elastic gossip, Pramod 2018: after a step a node and a random peer j are pulled towards each
-// other, by what the peer has published. The peer moves when it takes its messages, before its next
-// step, so the sum of all weights and messages stays what it is:
-//   d = α(w − w_j);  w ← w − d;  w_j ← w_j + d
+// other. The peer moves when it takes its messages, before its next step, so the sum of all weights
+// and messages stays what it is. With e_j = w_j + Σ messages that wait, where the peer is to go:
+//   d = α(w − e_j);  w ← w − d;  e_j ← e_j + d
 // α is 1/2 unless set: the mean of both.
+//
+// Pulls by w_j alone would add up while a slow peer does not take them: with α = 1/2 four of them
+// throw it as far beyond the others' mean as it was before it, and the run diverges.
 #include "core/error.h"
 #include "sync/gossip.h"
 
@@ -23,7 +26,9 @@ class ElasticGossip : public AsyncAlgorithm {
     if (!times_.now(p)) return;
     const int peer = p.draw_peer();
     p.post(peer, {.weights = alpha_, .other = -alpha_}, 0);
-    p.mix_peer(peer, {.weights = {.weights = 1 - alpha_, .other = alpha_}});
+    // From now on Terms::other is e_j + d = (1 − α)e_j + αw.
+    const double rest = 1 - alpha_;
+    p.mix_peer(peer, {.weights = {.weights = (rest - alpha_) / rest, .other = alpha_ / rest}});
   }
 
  private:
@@ -33,7 +38,7 @@ class ElasticGossip : public AsyncAlgorithm {
 
 std::unique_ptr<const AsyncAlgorithm> make(const AsyncOptions& o) {
   const double alpha = o.sync.alpha.value_or(kAlpha);
-  if (alpha > 1) fail_usage("`alpha` {}: above 1 two nodes overshoot each other", alpha);
+  if (alpha >= 1) fail_usage("`alpha` {}: from 1 on two nodes overshoot each other", alpha);
   return std::make_unique<ElasticGossip>(o, alpha);
 }
 

@@ -101,7 +101,8 @@ class Bench {
   Bench(const ModelSpec& spec, const RunConfig& config, const TeamConfig& team)
       : model_(compiled(config, team, spec)),
         program_(model_.training(config.batch)),
-        engine_(config.engine(model_, team, {.rows = config.batch})),
+        engine_(config.engine(model_, team,
+                              {.rows = config.batch, .image_elements = spec.image.elements()})),
         noise_(spec) {
     Replica first(engine_->layout(), /*with_gradients=*/false);
     initialise(engine_->layout(), first, config.seed);

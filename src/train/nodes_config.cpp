@@ -70,6 +70,7 @@ TrainOptions options_of(const Checkpoint& run, const std::string& folder) {
   o.threads_per_learner = run.position.arrangement.threads;
   o.replay = folder;
   o.out.reset();
+  o.lease.reset();  // the order of turns leaves no choice
   return o;
 }
 
@@ -125,6 +126,7 @@ void validate_nodes(const TrainOptions& o, const AsyncAlgorithm& algorithm) {
     fail_usage("`staleness` {}: it must be at least 0", *o.staleness);
   }
   if (o.lease && !(*o.lease > 0)) fail_usage("`lease` {}: it must be above 0 seconds", *o.lease);
+  if (o.lease && o.replay) fail_usage("`lease` {}: a replay has the turns of its run", *o.lease);
   if (o.lease && is_virtual(o)) {
     fail_usage("`lease` {}: it is of real seconds, and the clock is virtual; leave it out, or{}",
                *o.lease, o.clock ? " choose `clock` real" : " leave `deterministic` out");

@@ -34,7 +34,11 @@ std::vector<Case> cases() {
 const Op& kFault =
     register_op({.name = "fault", .infer = infer, .gradient = gradient, .cases = cases});
 const RegisterKernel kRef{"ref", "fault", ref::prepare<copy<float>, copy<double>>};
-const RegisterKernel kCpu{"cpu", "fault", ref::prepare<copy<float>, copy<double>>};
+const RegisterKernel kCpu{"cpu", "fault", [](const PrepareContext& context) {
+                            PrepareContext c = context;
+                            c.precision = DType::f32;  // also where others compute in bf16
+                            return ref::prepare<copy<float>, copy<double>>(c);
+                          }};
 
 }  // namespace
 

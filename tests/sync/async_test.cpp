@@ -128,11 +128,12 @@ class Reference {
     const double alpha = o_.sync.alpha.value_or(0.5);
     for (size_t i = 0; i < node.w.size(); ++i) {
       const double mine = node.w[i], theirs = peer.w[i];
+      const double d = alpha * (mine - theirs - peer.received[i]);
       if (run_.sync == "gossip-pull") node.w[i] = (mine + theirs) / 2;
       if (run_.sync == "gossip-push") peer.received[i] += mine;
       if (run_.sync == "elastic-gossip") {
-        node.w[i] -= alpha * (mine - theirs);
-        peer.received[i] += alpha * (mine - theirs);
+        node.w[i] -= d;
+        peer.received[i] += d;
       }
       if (run_.sync == "ad-psgd") node.w[i] = peer.w[i] = (mine + theirs) / 2;
     }
