@@ -144,7 +144,7 @@ void print_text(const RunConfig& c, const BenchmarkResult& r) {
 
 int run(const Flags& flags) {
   TrainOptions options = flags.options.apply();
-  options.replay.reset();  // of a run's configuration
+  options.replay.reset();  // these are of a run's configuration
   options.lease.reset();
   const RunConfig config = resolve(options, find_model(options.model).recipe);
   if (config.splits > 1) {

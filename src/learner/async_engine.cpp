@@ -36,7 +36,6 @@ void AsyncEngine::start_from(const Replica& model) {
   nodes_.start_from(device(0), model.parameters.data());
   for (NodeClock& clock : clocks_) clock = {};
   order_.clear();
-  in_order_ = true;
   turns_ = updates_ = 0;
 }
 
@@ -62,9 +61,7 @@ void AsyncEngine::resume(const EnginePlace& place) {
     clock(j).state = place.nodes[static_cast<size_t>(j)];
     nodes_.numbers(j) = clock(j).state.numbers;
     updates_ += clock(j).state.report.updates;
-    if (!clock(j).state.failed) continue;
-    nodes_.drop(j);
-    in_order_ = false;
+    if (clock(j).state.failed) nodes_.drop(j);
   }
 }
 
@@ -264,7 +261,7 @@ void AsyncEngine::describe_turn(int node) {
   }
   let_go_on();
   ++turns_;
-  if (!live_ && in_order_) order_.push_back(node);
+  if (in_order()) order_.push_back(node);
 }
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
@@ -327,7 +324,7 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   lock.lock();
   if (failure && !c.state.failed) drop(node, *failure);
   if (c.state.failed) {
-    abandon(flight);
+    give_back_batch(flight);
     c.phase = Phase::waits_for_turn;
     changed_.notify_all();
     return;
@@ -396,15 +393,15 @@ void AsyncEngine::drop(int node, const std::string& why) {
     throw NodesFailed(
         fmt::format("batch {} has failed twice, the second time on node {}: {}", batch, node, why));
   }
-  if (nodes_.living() == 1)
+  if (nodes_.living() == 1) {
     throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
+  }
   retries_.add(*flight(node, c.number - 1).batch);
   --c.number;  // the step counts as if it had never been begun
   c.state.failed = true;
   c.state.stepping = false;
   nodes_.drop(node);
   failures_.push_back({node, why});
-  in_order_ = false;
   order_.clear();
   for (NodeClock& other : clocks_) {
     if (!other.parked) continue;

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include "core/exceptions.h"
 #include "learner/engine.h"
 #include "learner/nodes.h"
 #include "learner/pace.h"
@@ -24,11 +23,6 @@ struct AsyncSettings {
   std::vector<int32_t> replay;  // whose turn it was, from the run's first on
   /// Real clock: a node whose step takes longer has failed; in seconds.
   std::optional<double> lease;
-};
-
-/// No node is left that could make up for those that have failed.
-struct NodesFailed : Error {
-  using Error::Error;
 };
 
 /// The learners of one device, here called nodes, step at their own pace. A node's turn ends one
@@ -110,9 +104,11 @@ class AsyncEngine final : public Engine {
   bool leaves_the_rest() const {
     return retries_.empty() && (stopped_ || (claimed_ == segment().batches && !ends_epoch()));
   }
+  /// The turns tell all that happened: no node has failed, and weights are not live.
+  bool in_order() const { return !live_ && nodes_.living() == learners(); }
   bool batches_left() const { return !retries_.empty() || claimed_ < segment().batches; }
   bool over() const;
-  /// The node's step has failed. Throws NodesFailed.
+  /// The node's step has failed. Throws NodesFailed if no other node can make up for it.
   void drop(int node, const std::string& why);
   void drop_late_nodes();
   void expect_more_turns() const;
@@ -139,7 +135,6 @@ class AsyncEngine final : public Engine {
   double turn_seconds_ = 0;
   Retries retries_;
   std::vector<NodeFailure> failures_;
-  bool in_order_ = true;  // the turns tell what happened: no node has failed
   std::exception_ptr error_;
 };
 

@@ -137,7 +137,7 @@ void Engine::give_up() {
 
 Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step& step,
                                 data::BatchSource& source) {
-  Flight& flight = flights_[static_cast<size_t>(learner)][static_cast<size_t>(number % 2)];
+  Flight& flight = this->flight(learner, number);
   flight.index = batch;
   if (rows_of(batch) == 0) return flight;
   flight.source = &source;
@@ -152,8 +152,7 @@ Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step
 void Engine::launch(Queue& queue, int learner, Flight& flight, int64_t number) {
   queue.mark(*flight.done);
   flight.number = number;
-  auto& flights = flights_[static_cast<size_t>(learner)];
-  land(learner, device().is_host() ? flight : flights[static_cast<size_t>((number + 1) % 2)]);
+  land(learner, device().is_host() ? flight : this->flight(learner, number + 1));
 }
 
 void Engine::land(int learner, Flight& flight) {
@@ -162,7 +161,7 @@ void Engine::land(int learner, Flight& flight) {
   if (flight.batch) {
     segment_.losses[static_cast<size_t>(flight.index - segment_.first_batch)] = static_cast<float>(
         this->learner(learner).mean_loss(flight.part_losses(), flight.batch->rows));
-    abandon(flight);
+    give_back_batch(flight);
   }
   landed_[static_cast<size_t>(learner)].store(flight.number + 1, std::memory_order_release);
   flight.number = -1;
@@ -176,7 +175,7 @@ void Engine::land_all() {
     const bool in_order = a.number < b.number;
     for (Flight* flight : {in_order ? &a : &b, in_order ? &b : &a}) {
       if (!failed()) land(j, *flight);
-      abandon(*flight);
+      give_back_batch(*flight);
       flight->number = -1;
     }
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/exceptions.h"
 #include "data/batch_source.h"
 #include "learner/engine_place.h"
 #include "learner/learner.h"
@@ -60,6 +61,11 @@ struct EngineBuffer {
 struct NodeFailure {
   int node;
   std::string why;
+};
+
+/// No node is left that could make up for those that have failed.
+struct NodesFailed : Error {
+  using Error::Error;
 };
 
 /// What engines share: devices, workers and their workspaces, learners and their steps under way.
@@ -176,12 +182,13 @@ class Engine {
   /// All of a prepared step has been given to the queue: it lands when its event is done. On the
   /// host that is now; elsewhere the learner's step before lands.
   void launch(Queue& queue, int learner, Flight& flight, int64_t number);
-  /// Of a prepared step that is not to be launched: gives its batch back.
-  void abandon(Flight& flight) {
-    if (flight.batch) flight.source->release(*std::exchange(flight.batch, nullptr));
-  }
-  const Flight& flight(int learner, int64_t number) const {
+  /// Where the learner's step of that number is noted.
+  Flight& flight(int learner, int64_t number) {
     return flights_[static_cast<size_t>(learner)][static_cast<size_t>(number % 2)];
+  }
+  /// The flight's batch, if it has one, to whom it was taken from.
+  static void give_back_batch(Flight& flight) {
+    if (flight.batch) flight.source->release(*std::exchange(flight.batch, nullptr));
   }
   /// Whether what it has learned is part of the model.
   virtual bool takes_part(int /*learner*/) const { return true; }

@@ -58,14 +58,14 @@ class Nodes::Hook : public Peers {
   }
   void mix_peer(int peer, const Mix& mix) override {
     assert(all_.traits_.pairs || mix.other == Mix{}.other);
-    Node& to = all_.nodes_[static_cast<size_t>(index(peer))];
+    Node& to = node_of(peer);
     OrderedVector* const inbox = to.numbers.inbox.messages > 0 ? &to.inbox : nullptr;
-    all_.add(node_, Operation::Kind::mix, &all_.of(index(peer)).weights, inbox).mix = mix;
+    all_.add(node_, Operation::Kind::mix, &weights_of(peer), inbox).mix = mix;
   }
   void post(int peer, const Terms& vector, double mass) override {
-    Node& to = all_.nodes_[static_cast<size_t>(index(peer))];
+    Node& to = node_of(peer);
     Peers::Inbox& inbox = to.numbers.inbox;
-    OrderedVector* const theirs = vector.other == 0 ? nullptr : &all_.of(index(peer)).weights;
+    OrderedVector* const theirs = vector.other == 0 ? nullptr : &weights_of(peer);
     Operation& operation = all_.add(node_, Operation::Kind::post, theirs, &to.inbox);
     operation.sent = vector;
     operation.first = inbox.messages == 0;
@@ -80,6 +80,8 @@ class Nodes::Hook : public Peers {
 
  private:
   int index(int peer) const { return all_.living_[static_cast<size_t>(peer)]; }
+  Node& node_of(int peer) const { return all_.nodes_[static_cast<size_t>(index(peer))]; }
+  OrderedVector& weights_of(int peer) const { return all_.of(index(peer)).weights; }
 
   Nodes& all_;
   const int node_;
@@ -161,17 +163,22 @@ void Nodes::end_step(int index, const std::byte* gradient, double lr) {
     update.step = optimizer_.at(lr * algorithm_->rate_factor(numbers.mass));
   }
   ++numbers.steps;
-  if (is_alone()) return;
-  Hook hook(*this, index, /*after=*/true);
-  algorithm_->after_step(hook);
+  call_hook(index, /*after=*/true);
 }
 
 void Nodes::begin_step(int index) {
-  if (!is_alone()) {
-    Hook hook(*this, index, /*after=*/false);
+  call_hook(index, /*after=*/false);
+  if (reads_snapshot()) add(index, Operation::Kind::snapshot);
+}
+
+void Nodes::call_hook(int index, bool after) {
+  if (living() == 1 && !traits_.server) return;
+  Hook hook(*this, index, after);
+  if (after) {
+    algorithm_->after_step(hook);
+  } else {
     algorithm_->before_step(hook);
   }
-  if (reads_snapshot()) add(index, Operation::Kind::snapshot);
 }
 
 void Nodes::do_turn(int index, Queue& queue) {

@@ -100,8 +100,8 @@ class Nodes {
   /// Whose weights are the node's: with one set for all, the first one's.
   Node& of(int node) { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
   const Node& of(int node) const { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
-  /// Nobody is left to exchange anything with.
-  bool is_alone() const { return living() == 1 && !traits_.server; }
+  /// Calls the node's hook, unless nobody is left to exchange anything with.
+  void call_hook(int node, bool after);
   bool reads_snapshot() const { return (traits_.live && !options_.by_programs) || traits_.pairs; }
   /// Adds to the node's turn, in line for its weights and these.
   Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,

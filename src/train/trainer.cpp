@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "learner/async_engine.h"
 #include "plan/named_tensors.h"
 #include "train/result.h"
 

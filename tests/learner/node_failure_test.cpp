@@ -6,9 +6,11 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "learner/async_runner.h"
 #include "support/error_text.h"
+#include "support/node_states.h"
 
 namespace crossbow::testing {
 namespace {
@@ -18,8 +20,10 @@ using Clock = AsyncSettings::Clock;
 /// What steps do: fail, or take long, at the first tries of some batches.
 class Trials {
  public:
-  std::map<int64_t, int> failures;  // by batch: how many tries fail
-  std::map<int64_t, int> stalls;    // by batch: milliseconds of the first try
+  using ByBatch = std::map<int64_t, int>;
+  /// How many tries fail, and milliseconds that the first try takes.
+  explicit Trials(ByBatch failures, ByBatch stalls = {})
+      : failures_(std::move(failures)), stalls_(std::move(stalls)) {}
 
   void operator()(int64_t, int64_t sample) {
     const int64_t batch = sample / kRows;
@@ -28,18 +32,20 @@ class Trials {
       const std::lock_guard lock(mutex_);
       number = tries_[batch]++;
     }
-    if (const auto at = stalls.find(batch); at != stalls.end() && number == 0) {
+    if (const auto at = stalls_.find(batch); at != stalls_.end() && number == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(at->second));
     }
-    if (const auto at = failures.find(batch); at != failures.end() && number < at->second) {
+    if (const auto at = failures_.find(batch); at != failures_.end() && number < at->second) {
       fail("no luck with {}", batch);
     }
   }
   int tries(int64_t batch) { return tries_[batch]; }
 
  private:
+  const ByBatch failures_, stalls_;
   std::mutex mutex_;
-  std::map<int64_t, int> tries_;
+  ByBatch tries_;
+  const WithFaults faults_{std::ref(*this)};
 };
 
 AsyncRun faulty(const std::string& sync, int nodes, Clock clock, int workers = 2) {
@@ -52,28 +58,6 @@ AsyncRun faulty(const std::string& sync, int nodes, Clock clock, int workers = 2
   run.settings.clock = clock;
   run.settings.pace = {.spread = 0.3, .slowness = {}};
   return run;
-}
-
-/// Nodes that have failed.
-std::set<int> failed(AsyncRunner& engine) {
-  std::set<int> all;
-  const auto nodes = engine->place().nodes;
-  for (size_t j = 0; j < nodes.size(); ++j) {
-    if (nodes[j].failed) all.insert(static_cast<int>(j));
-  }
-  return all;
-}
-
-int64_t rows_learned(AsyncRunner& engine) {
-  int64_t rows = 0;
-  for (const NodeState& node : engine->place().nodes) rows += node.report.rows;
-  return rows;
-}
-
-int64_t epoch_rows() {
-  int64_t rows = 0;
-  for (int64_t b = 0; b < kBatches; ++b) rows += QuadraticData::rows(b);
-  return rows;
 }
 
 /// From now on all that is the node's is NaN.
@@ -100,20 +84,18 @@ TEST(NodeFailures, TheOthersGoOnWithItsBatch) {
           run.device = device;
           AsyncRunner engine(run);
           QuadraticData data;
-          Trials trials;
-          trials.failures = {{bad, 1}};
-          const WithFaults faults(std::ref(trials));
+          Trials trials(Trials::ByBatch{{bad, 1}});
           EXPECT_EQ(engine.run(data), kBatches);
           for (int64_t b = 0; b < kBatches; ++b) EXPECT_EQ(trials.tries(b), b == bad ? 2 : 1);
           const auto failures = engine->take_failures();
           ASSERT_EQ(failures.size(), 1u);
           EXPECT_EQ(failures[0].why, fmt::format("no luck with {}", bad));
-          EXPECT_EQ(failed(engine), std::set{failures[0].node});
-          EXPECT_EQ(rows_learned(engine), epoch_rows());
+          EXPECT_EQ(failed_nodes(engine->place().nodes), std::set{failures[0].node});
+          EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
           if (entry.name != "hogwild") poison(engine, failures[0].node);
           const float first = engine.losses[1];
           for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(engine.run(data), kBatches);
-          EXPECT_EQ(rows_learned(engine), 4 * epoch_rows());
+          EXPECT_EQ(rows_learned(engine->place().nodes), 4 * QuadraticData::kEpochRows);
           EXPECT_LT(engine.losses[1], first);
           expect_finite(engine.z());
           if (const auto distance = engine->distance()) EXPECT_TRUE(std::isfinite(*distance));
@@ -131,25 +113,21 @@ TEST(NodeFailures, OneNodeIsEnough) {
     for (const Clock clock : {Clock::real, Clock::virtual_time}) {
       AsyncRunner engine(faulty(std::string(entry.name), 4, clock));
       QuadraticData data;
-      Trials trials;
-      trials.failures = {{1, 1}, {2, 1}, {8, 1}};
-      const WithFaults faults(std::ref(trials));
+      Trials trials(Trials::ByBatch{{1, 1}, {2, 1}, {8, 1}});
       EXPECT_EQ(engine.run(data), kBatches);
-      EXPECT_EQ(failed(engine).size(), 3u);
+      EXPECT_EQ(failed_nodes(engine->place().nodes).size(), 3u);
       EXPECT_EQ(engine.run(data), kBatches);
-      EXPECT_EQ(rows_learned(engine), 2 * epoch_rows());
+      EXPECT_EQ(rows_learned(engine->place().nodes), 2 * QuadraticData::kEpochRows);
       expect_finite(engine.z());
     }
   }
 }
 
 TEST(NodeFailures, ABatchThatFailsTwiceAndTheLastNodeEndTheRun) {
-  const auto error = [](int nodes, std::map<int64_t, int> failures) {
+  const auto error = [](int nodes, Trials::ByBatch failures) {
     AsyncRunner engine(faulty("gossip-push", nodes, Clock::real));
     QuadraticData data;
-    Trials trials;
-    trials.failures = std::move(failures);
-    const WithFaults faults(std::ref(trials));
+    const Trials trials(std::move(failures));
     return error_of([&] { engine.run(data); });
   };
   EXPECT_NE(error(3, {{5, 2}}).find("batch 5 has failed twice"), std::string::npos);
@@ -162,11 +140,9 @@ TEST(NodeFailures, ABoundOnStalenessDoesNotWaitForThem) {
     run.settings.staleness = 0;
     AsyncRunner engine(run);
     QuadraticData data;
-    Trials trials;
-    trials.failures = {{1, 1}};
-    const WithFaults faults(std::ref(trials));
+    Trials trials(Trials::ByBatch{{1, 1}});
     EXPECT_EQ(engine.run(data), kBatches);
-    EXPECT_EQ(rows_learned(engine), epoch_rows());
+    EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
   }
 }
 
@@ -178,17 +154,15 @@ TEST(NodeFailures, AStepThatOutlastsItsLeaseIsNotUsed) {
       run.settings.lease = 0.05;
       AsyncRunner engine(run);
       QuadraticData data;
-      Trials trials;
-      trials.stalls = {{late, 400}};
-      const WithFaults faults(std::ref(trials));
+      Trials trials({}, {{late, 400}});
       EXPECT_EQ(engine.run(data), kBatches);
       EXPECT_EQ(trials.tries(late), 2);
       const auto failures = engine->take_failures();
       ASSERT_EQ(failures.size(), 1u);
       EXPECT_EQ(failures[0].why, "its step took longer than 0.05 s");
-      EXPECT_EQ(rows_learned(engine), epoch_rows());
+      EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
       EXPECT_EQ(engine.run(data), kBatches);
-      EXPECT_EQ(rows_learned(engine), 2 * epoch_rows());
+      EXPECT_EQ(rows_learned(engine->place().nodes), 2 * QuadraticData::kEpochRows);
       expect_finite(engine.z());
     }
   }
@@ -200,9 +174,7 @@ TEST(NodeFailures, AStoppedSegmentHasNoGap) {
     for (int64_t calls = 0; calls < 12; ++calls) {
       AsyncRunner engine(faulty("elastic-gossip", 4, clock, 3));
       QuadraticData data;
-      Trials trials;
-      trials.failures = {{3, 1}, {6, 1}};
-      const WithFaults faults(std::ref(trials));
+      Trials trials(Trials::ByBatch{{3, 1}, {6, 1}});
       std::atomic<int64_t> left{calls};
       Segment segment = engine.segment(data);
       segment.stop = [&] { return left-- <= 0; };
@@ -211,7 +183,7 @@ TEST(NodeFailures, AStoppedSegmentHasNoGap) {
         EXPECT_EQ(trials.tries(b) > 0, b < done) << b << " of " << done;
       }
       EXPECT_EQ(engine->run(engine.segment(data, done, kBatches - done)), kBatches - done);
-      EXPECT_EQ(rows_learned(engine), epoch_rows());
+      EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
     }
   }
 }
@@ -220,16 +192,14 @@ TEST(NodeFailures, AreKeptByARunThatGoesOn) {
   const AsyncRun run = faulty("gossip-pull", 3, Clock::virtual_time);
   AsyncRunner before(run), after(run);
   QuadraticData data;
-  Trials trials;
-  trials.failures = {{2, 1}};
   {
-    const WithFaults faults(std::ref(trials));
+    const Trials trials(Trials::ByBatch{{2, 1}});
     before.run(data);
   }
   after->resume(before->place());
-  EXPECT_EQ(failed(after), failed(before));
+  EXPECT_EQ(failed_nodes(after->place().nodes), failed_nodes(before->place().nodes));
   EXPECT_EQ(after.run(data), kBatches);
-  const int node = *failed(after).begin();
+  const int node = *failed_nodes(after->place().nodes).begin();
   EXPECT_EQ(after->place().nodes[static_cast<size_t>(node)].report.updates,
             before->place().nodes[static_cast<size_t>(node)].report.updates);
 }

@@ -55,6 +55,7 @@ class QuadraticData : public data::BatchSource {
   }
 
   static int64_t rows(int64_t b) { return b == kBatches - 1 ? kLastRows : kRows; }
+  static constexpr int64_t kEpochRows = (kBatches - 1) * kRows + kLastRows;
   float* x(int64_t b) const { return x_[static_cast<size_t>(b)].as<float>(); }
   float* target(int64_t b) const { return target_[static_cast<size_t>(b)].as<float>(); }
 

@@ -18,6 +18,7 @@
 #include "support/fault.h"
 #include "support/full_disk.h"
 #include "support/late_device.h"
+#include "support/node_states.h"
 #include "sync/async.h"
 #include "train/nodes_config.h"
 #include "train/tiny_run.h"
@@ -109,7 +110,6 @@ class AsyncCampaign : public ::testing::Test {
     o.epochs = kEpochs;
     return o;
   }
-  static Tensor net(Tensor images) { return testing::tiny_net(testing::fault(images)); }
 
   /// As long as nothing goes wrong: the worst loss of some seeds, and how far apart they are.
   std::pair<double, double> usual(const std::string& sync, int nodes) {
@@ -117,7 +117,8 @@ class AsyncCampaign : public ::testing::Test {
     if (is_new) {
       double least = 1e9, most = 0;
       for (uint64_t seed = 1; seed <= 6; ++seed) {
-        const double loss = *train(net, options(sync, nodes, seed)).final_test_loss;
+        const double loss =
+            *train(testing::faulty_tiny_net, options(sync, nodes, seed)).final_test_loss;
         least = std::min(least, loss);
         most = std::max(most, loss);
       }
@@ -136,11 +137,11 @@ class AsyncCampaign : public ::testing::Test {
     o.out = (runs_.path() / "run").string();
     for (const int calls : plan.stops) {
       StopAfter stop(calls);
-      const TrainResult r = train(net, o, &stop);
+      const TrainResult r = train(testing::faulty_tiny_net, o, &stop);
       if (!r.interrupted) return r;
       o.resume = o.out;
     }
-    return train(net, o);
+    return train(testing::faulty_tiny_net, o);
   }
 
   TinyData data_{static_cast<uint32_t>(kImages)};
@@ -165,16 +166,10 @@ TEST_F(AsyncCampaign, EveryRunEndsWellOrSaysWhyNot) {
     const testing::WithLateOptions late({.failing_work = plan.failing_work.value_or(-1)});
     try {
       const TrainResult r = run(plan);
-      int64_t rows = 0;
-      bool failures = false;
-      for (const NodeState& node : r.nodes) {
-        rows += node.report.rows;
-        failures = failures || node.failed;
-      }
-      EXPECT_EQ(rows, kEpochs * kImages);
+      EXPECT_EQ(testing::rows_learned(r.nodes), kEpochs * kImages);
       EXPECT_LE(*r.final_test_loss, worst + 2 * spread);
       ++complete;
-      with_failures += failures;
+      with_failures += !testing::failed_nodes(r.nodes).empty();
     } catch (const Error& error) {
       const std::string text = error.what();
       std::string known;

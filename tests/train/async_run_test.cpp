@@ -1,7 +1,6 @@
 // Runs of asynchronous nodes: what the options say, and what a run's folder keeps.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "device/device.h"
 #include "support/error_text.h"
 #include "support/fault.h"
+#include "support/node_states.h"
 #include "support/text.h"
 #include "sync/async.h"
 #include "train/checkpoints.h"
@@ -27,7 +27,10 @@ namespace fs = std::filesystem;
 using testing::error_of;
 using testing::expect_same_bits;
 using testing::expect_says;
+using testing::failed_nodes;
+using testing::faulty_tiny_net;
 using testing::load;
+using testing::rows_learned;
 using testing::step_lines;
 using testing::StopAfter;
 using testing::tiny_net;
@@ -72,15 +75,14 @@ TEST_F(AsyncRuns, EveryAlgorithmTrainsByItsNameAlone) {
       o.clock = clock;
       const TrainResult r = train(tiny_net, o);
       ASSERT_EQ(r.nodes.size(), 3u);
-      int64_t updates = 0, rows = 0;
+      int64_t updates = 0;
       for (const NodeState& node : r.nodes) {
         updates += node.report.updates;
-        rows += node.report.rows;
         EXPECT_GE(node.report.updates, 1);
         EXPECT_GT(node.report.busy, 0);
       }
       EXPECT_EQ(updates, 3 * 11);
-      EXPECT_EQ(rows, 3 * 176);
+      EXPECT_EQ(rows_learned(r.nodes), 3 * 176);
       EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
       EXPECT_EQ(r.virtual_seconds.has_value(), o.clock == "virtual");
     }
@@ -212,10 +214,6 @@ TEST_F(AsyncRuns, NodesThatNoRunHasAreRefused) {
   }
 }
 
-Tensor faulty_net(Tensor images) {
-  return tiny_net(testing::fault(images));
-}
-
 /// Fails the first tries of batches 6 and 7 of the second epoch.
 class TwoFailures {
  public:
@@ -237,18 +235,13 @@ TEST_F(AsyncRuns, NodesThatFailAreToldAndStayAway) {
     TrainOptions o = options(sync, sync, 4);
     o.epochs = 2;
     StopAfter never(1 << 20);
-    const auto failed = [](const TrainResult& r) {
-      return std::ranges::count_if(r.nodes, [](const NodeState& node) { return node.failed; });
-    };
-    EXPECT_EQ(failed(train(faulty_net, o, &never)), 2);
+    EXPECT_EQ(failed_nodes(train(faulty_tiny_net, o, &never).nodes).size(), 2u);
     expect_says(never.notes, "has failed and goes no further; another takes its batch: no luck");
     o.epochs = 4;
     o.resume = o.out;
-    const TrainResult r = train(faulty_net, o);
-    EXPECT_EQ(failed(r), 2);
-    int64_t rows = 0;
-    for (const NodeState& node : r.nodes) rows += node.report.rows;
-    EXPECT_EQ(rows, 4 * 176);
+    const TrainResult r = train(faulty_tiny_net, o);
+    EXPECT_EQ(failed_nodes(r.nodes).size(), 2u);
+    EXPECT_EQ(rows_learned(r.nodes), 4 * 176);
     EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
     expect_says(error_of([&] { options_to_replay(folder(sync)); }), "a node has failed");
   }
@@ -259,12 +252,12 @@ TEST_F(AsyncRuns, ABatchThatFailsTwiceLeavesTheLastCheckpoint) {
   {
     TwoFailures failures(2);
     const testing::WithFaults faults(std::ref(failures));
-    const std::string error = error_of([&] { train(faulty_net, o); });
+    const std::string error = error_of([&] { train(faulty_tiny_net, o); });
     expect_says(error, "has failed twice");
     expect_says(error, "keeps the checkpoint of epoch 1");
   }
   o.resume = o.out;
-  EXPECT_EQ(train(faulty_net, o).history.size(), 3u);
+  EXPECT_EQ(train(faulty_tiny_net, o).history.size(), 3u);
 }
 
 TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {

@@ -9,6 +9,7 @@
 #include "models/layers.h"
 #include "ops/activation.h"
 #include "ops/dropout.h"
+#include "support/fault.h"
 #include "train/train.h"
 
 namespace crossbow::testing {
@@ -48,6 +49,11 @@ inline Tensor tiny_net(Tensor images) {
   Tensor x = relu(batch_norm(conv2d(images, conv)));
   x = dropout(max_pool(x, 2), 0.2f);
   return dense(x, Dense{.outputs = 10});
+}
+
+/// Its steps fail where a test says so.
+inline Tensor faulty_tiny_net(Tensor images) {
+  return tiny_net(fault(images));
 }
 
 /// Three epochs of 5 steps.
