@@ -165,10 +165,15 @@ void print_goodput(std::FILE* out, const TrainResult& r) {
   if (numbers.find(',') != std::string::npos) put_wrapped(out, "  learners  ", numbers);
 }
 
-/// Of each node, or of the first and the number of others.
+/// Of the first nodes and of those that failed, and the number of others.
 void print_nodes(std::FILE* out, const TrainResult& r) {
-  constexpr size_t kShown = 8;
-  for (size_t j = 0; j < std::min(kShown, r.nodes.size()); ++j) {
+  constexpr size_t kFirst = 8;
+  size_t others = 0;
+  for (size_t j = 0; j < r.nodes.size(); ++j) {
+    if (j >= kFirst && !r.nodes[j].failed) {
+      ++others;
+      continue;
+    }
     const NodeReport& n = r.nodes[j].report;
     put_wrapped(out, j == 0 ? "  nodes     " : "            ",
                 fmt::format("{}: {}, {} images, {:.1f} s busy, {:.1f} s waiting, staleness {:.1f} "
@@ -177,9 +182,8 @@ void print_nodes(std::FILE* out, const TrainResult& r) {
                             n.mean_staleness(), n.largest_staleness,
                             r.nodes[j].failed ? "; it failed" : ""));
   }
-  if (r.nodes.size() > kShown) {
-    put_wrapped(out, "            ",
-                fmt::format("and {} more: --json lists all", r.nodes.size() - kShown));
+  if (others > 0) {
+    put_wrapped(out, "            ", fmt::format("and {} more: --json lists all", others));
   }
   if (!r.nodes.empty() && !r.history.empty() && r.history.back().distance) {
     put_wrapped(out, "  spread    ",

@@ -81,7 +81,7 @@ std::vector<EngineBuffer> AsyncEngine::buffers() const {
   }
   std::vector<std::byte*> rest = nodes_.state();
   for (int j = 0; j < learners(); ++j) {
-    rest.push_back(live_ ? learner(j).weights(0) : learner(j).gradients());
+    rest.push_back(own_state(j));
   }
   for (size_t i = 0; i < rest.size(); ++i) {
     all.push_back({Kind::central, static_cast<int64_t>(i), rest[i], &device, {}});
@@ -322,8 +322,13 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
     failure = error.what();
   }
   lock.lock();
-  if (failure && !c.state.failed) drop(node, *failure);
+  if (failure && !c.state.failed) {
+    drop(node, *failure);
+  } else {
+    drop_late_nodes();  // this one perhaps, if no worker was free to notice
+  }
   if (c.state.failed) {
+    c.state.report.busy += now() - began;
     give_back_batch(flight);
     c.phase = Phase::waits_for_turn;
     changed_.notify_all();
@@ -345,9 +350,21 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   changed_.notify_all();
 }
 
+/// Whatever a failed node has left, perhaps NaN, spoils no mean and no checkpoint.
+void AsyncEngine::clear_failed_nodes() {
+  Device& device = this->device(0);
+  for (int j = 0; j < learners(); ++j) {
+    if (takes_part(j)) continue;
+    nodes_.clear(device, j);
+    device.zero_now(learner(j).states(), model().states.size());
+    device.zero_now(own_state(j), weight_bytes());
+  }
+}
+
 void AsyncEngine::end(const Segment&) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
+  clear_failed_nodes();
   if (!ends_epoch() || claimed_ < segment().batches) return;
   double last = 0;
   for (const NodeClock& c : clocks_) {

@@ -83,6 +83,10 @@ class AsyncEngine final : public Engine {
   void write_evaluated(Queue& queue, std::byte* to) override { nodes_.write_evaluated(queue, to); }
   bool takes_part(int node) const override { return !clock(node).state.failed; }
 
+  /// What a step leaves or, where programs update, begins with.
+  std::byte* own_state(int node) const {
+    return live_ ? learner(node).weights(0) : learner(node).gradients();
+  }
   NodeClock& clock(int node) { return clocks_[static_cast<size_t>(node)]; }
   const NodeClock& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }
   bool ends_epoch() const {
@@ -111,6 +115,7 @@ class AsyncEngine final : public Engine {
   /// The node's step has failed. Throws NodesFailed if no other node can make up for it.
   void drop(int node, const std::string& why);
   void drop_late_nodes();
+  void clear_failed_nodes();
   void expect_more_turns() const;
   void wait_for_change(std::unique_lock<std::mutex>& lock);
   void take_turn(int worker, int node, std::unique_lock<std::mutex>& lock);

@@ -137,6 +137,20 @@ void Nodes::start_from(Device& device, const std::byte* weights) {
   std::iota(living_.begin(), living_.end(), 0);
 }
 
+void Nodes::clear(Device& device, int index) {
+  const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
+  const Node& node = nodes_[static_cast<size_t>(index)];
+  const auto zero = [&](std::byte* data) {
+    if (data) device.zero_now(data, bytes);
+  };
+  zero(node.own.data());
+  zero(node.snapshot.data());
+  zero(node.inbox.data());
+  if (traits_.live) return;  // the rest is of all
+  zero(node.weights.data());
+  for (const Buffer& slot : node.slots) zero(slot.data());
+}
+
 std::byte* Nodes::read(int node) const {
   return reads_snapshot() ? nodes_[static_cast<size_t>(node)].snapshot.data() : weights(node);
 }
@@ -172,9 +186,10 @@ void Nodes::begin_step(int index) {
 }
 
 void Nodes::call_hook(int index, bool after) {
-  if (living() == 1 && !traits_.server) return;
+  const bool alone = living() == 1 && !traits_.server;
   Hook hook(*this, index, after);
   if (after) {
+    if (alone) return;
     algorithm_->after_step(hook);
   } else {
     algorithm_->before_step(hook);

@@ -36,6 +36,8 @@ class Nodes {
   /// With the lock: from now on the node, which is not in a turn, takes no part. Its weights and
   /// its mass, and what others have sent it, count no more.
   void drop(int node) { std::erase(living_, node); }
+  /// Between segments: zeroes all that is the node's own.
+  void clear(Device& device, int node);
 
   /// Every node, and the server, begins with these weights. All take part.
   void start_from(Device& device, const std::byte* weights);
@@ -100,7 +102,7 @@ class Nodes {
   /// Whose weights are the node's: with one set for all, the first one's.
   Node& of(int node) { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
   const Node& of(int node) const { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
-  /// Calls the node's hook, unless nobody is left to exchange anything with.
+  /// Calls the node's hook. A node without peers takes what waits for it, and sends nothing.
   void call_hook(int node, bool after);
   bool reads_snapshot() const { return (traits_.live && !options_.by_programs) || traits_.pairs; }
   /// Adds to the node's turn, in line for its weights and these.

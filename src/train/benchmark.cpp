@@ -67,6 +67,9 @@ double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double 
   segment.losses = losses;
   segment.progress = [](int64_t) {};
   const int64_t batches = engine.run(segment);
+  for (const NodeFailure& failure : engine.take_failures()) {
+    fail("node {} has failed: {}", failure.node, failure.why);
+  }
   return static_cast<double>(batches) / seconds_since(start);
 }
 

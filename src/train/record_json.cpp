@@ -230,6 +230,10 @@ Position position_from_json(const json& value) {
   p.engine.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
   if (value.contains("nodes")) {
     for (const json& node : value.at("nodes")) p.engine.nodes.push_back(node_from(node));
+    const auto has_failed = [](const NodeState& node) { return node.failed; };
+    if (!p.engine.nodes.empty() && std::ranges::all_of(p.engine.nodes, has_failed)) {
+      fail("all nodes have failed");
+    }
     p.engine.virtual_time = seconds_from(value, "virtual_time");
     p.engine.virtual_steps = integer_from(value, "virtual_steps", 0, kMostSteps);
   }

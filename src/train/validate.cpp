@@ -103,6 +103,14 @@ void validate_agreement(const TrainOptions& o) {
         *o.lr_scaling);
   }
   if (o.sync != "none") {
+    const bool nodes = find_async(o.sync), alone = is_alone(o) && !o.resume;
+    for (const auto& [name, set] : of_nodes(o)) {
+      if (!set || nodes || alone) continue;
+      fail_usage(
+          "`{}`: the learners of `sync` {} wait for each other; leave it out, or choose an "
+          "asynchronous algorithm, for example async-easgd",
+          name, o.sync);
+    }
     if (o.resume) return;  // it keeps its learners, whatever this machine would take
     if (sync_needs(o.sync).rate_drops && !drops_the_rate(*o.lr_schedule)) {
       fail_usage(
@@ -110,18 +118,10 @@ void validate_agreement(const TrainOptions& o) {
           "leave it out, or choose step or multistep with `lr-milestones`",
           *o.lr_schedule, o.sync);
     }
-    const bool nodes = find_async(o.sync);
     if (nodes && device_list(o.device).count > 1) {
       fail_usage("`device` {}: asynchronous nodes are of one device in this version", o.device);
     }
-    for (const auto& [name, set] : of_nodes(o)) {
-      if (!set || nodes || is_alone(o)) continue;
-      fail_usage(
-          "`{}`: the learners of `sync` {} wait for each other; leave it out, or choose an "
-          "asynchronous algorithm, for example async-easgd",
-          name, o.sync);
-    }
-    if (!is_alone(o)) return;
+    if (!alone) return;
   }
   if (o.learners.value_or(1) > 1) {
     fail_usage("`learners` {}: say how they are to agree, for example with `sync` sma",

@@ -146,6 +146,58 @@ TEST(NodeFailures, ABoundOnStalenessDoesNotWaitForThem) {
   }
 }
 
+/// One worker cannot notice while the step is under way.
+TEST(NodeFailures, AStepThatHasOutlastedItsLeaseIsNotUsed) {
+  AsyncRun run = faulty("gossip-push", 3, Clock::real, 1);
+  run.settings.lease = 0.05;
+  AsyncRunner engine(run);
+  QuadraticData data;
+  Trials trials({}, {{4, 200}});
+  EXPECT_EQ(engine.run(data), kBatches);
+  EXPECT_EQ(trials.tries(4), 2);
+  const std::vector<NodeState> nodes = engine->place().nodes;
+  const std::set<int> failed = failed_nodes(nodes);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_GT(nodes[static_cast<size_t>(*failed.begin())].report.busy, 0.2);
+  EXPECT_EQ(rows_learned(nodes), QuadraticData::kEpochRows);
+}
+
+/// So that nothing of theirs can spoil a mean or a checkpoint.
+TEST(NodeFailures, LeaveZeros) {
+  for (const AsyncEntry& entry : async_catalogue()) {
+    SCOPED_TRACE(entry.name);
+    AsyncRunner engine(faulty(std::string(entry.name), 3, Clock::real));
+    QuadraticData data;
+    const Trials trials(Trials::ByBatch{{4, 1}});
+    engine.run(data);
+    const int node = *failed_nodes(engine->place().nodes).begin();
+    const auto elements = static_cast<size_t>(engine->layout().parameter_elements);
+    for (const EngineBuffer& buffer : engine->buffers()) {
+      const bool own =
+          buffer.kind == EngineBuffer::Kind::weights || buffer.kind == EngineBuffer::Kind::slot;
+      if (entry.name == "hogwild" || !own || buffer.index != node) continue;
+      const auto values = std::span(reinterpret_cast<const float*>(buffer.data), elements);
+      EXPECT_TRUE(std::ranges::all_of(values, [](float value) { return value == 0; }));
+    }
+    expect_finite(engine.z());
+  }
+}
+
+/// What was on its way to a node comes in, even if nobody is left who could send more.
+TEST(NodeFailures, TheLastNodeTakesItsMail) {
+  for (const int64_t bad : {2, 3, 4, 5}) {
+    AsyncRun run = faulty("gossip-push", 2, Clock::virtual_time, 1);
+    run.options.sync.period = 1;
+    AsyncRunner engine(run);
+    QuadraticData data;
+    const Trials trials(Trials::ByBatch{{bad, 1}});
+    engine.run(data);
+    const std::vector<NodeState> nodes = engine->place().nodes;
+    const auto failed = static_cast<size_t>(*failed_nodes(nodes).begin());
+    EXPECT_EQ(nodes[1 - failed].numbers.inbox.messages, 0);
+  }
+}
+
 TEST(NodeFailures, AStepThatOutlastsItsLeaseIsNotUsed) {
   for (const char* sync : {"ad-psgd", "downpour", "sgp", "hogwild"}) {
     for (const int64_t late : {2, 10}) {

@@ -212,6 +212,12 @@ TEST_F(AsyncRuns, NodesThatNoRunHasAreRefused) {
     for (auto& node : bad["nodes"]) node["stepping"] = true, node[key] = value;
     EXPECT_ANY_THROW(position_from_json(bad)) << key;
   }
+  nlohmann::json without_nodes = good;
+  for (auto& node : without_nodes["nodes"]) {
+    node["stepping"] = node["held"] = false;
+    node["failed"] = true;
+  }
+  EXPECT_ANY_THROW(position_from_json(without_nodes));
 }
 
 /// Fails the first tries of batches 6 and 7 of the second epoch.
@@ -291,6 +297,16 @@ TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
   expect_says(refusal("sgp", [](TrainOptions& o) { o.device = "cpu:0,cpu:1", o.learners = 1; }),
               "of one device");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.lr_scaling = "adascale"; }), "not measured");
+}
+
+TEST_F(AsyncRuns, AResumedRunNeedsAUseForALease) {
+  TrainOptions o = options("waits", "sma");
+  o.learners = 2;
+  train(tiny_net, o);
+  o.resume = o.out;
+  o.epochs = *o.epochs + 1;
+  o.lease = 1;
+  expect_says(error_of([&] { train(tiny_net, o); }), "wait for each other");
 }
 
 /// With clipping, or a batch in parts, an update needs the whole gradient first.
