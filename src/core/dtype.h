@@ -47,13 +47,15 @@ struct bf16 {
   uint16_t bits = 0;
 
   bf16() = default;
-  bf16(float f) {  // NOLINT: implicit, as between the built-in floating types
+  constexpr bf16(float f) {  // NOLINT: implicit, as between the built-in floating types
     const uint32_t u = std::bit_cast<uint32_t>(f);
     const uint32_t rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16;
     const bool nan = (u & 0x7FFFFFFF) > 0x7F800000;
     bits = static_cast<uint16_t>(nan ? (u >> 16) | 0x40 : rounded);
   }
-  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  constexpr operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 };
 
 }  // namespace crossbow

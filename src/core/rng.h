@@ -13,7 +13,7 @@ namespace crossbow {
 /// What a random number is for; streams of different purposes are independent.
 enum class Purpose : uint32_t { init, shuffle, augment, dropout, synthetic, digits, gossip, pace };
 
-inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
+constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53} * c[0];
     const uint64_t p1 = uint64_t{0xCD9E8D57} * c[2];
@@ -33,7 +33,7 @@ class Rng {
         counter_{0, major, static_cast<uint32_t>(minor), static_cast<uint32_t>(minor >> 32)} {}
 
   /// The Philox key of all streams of that seed and purpose.
-  static std::array<uint32_t, 2> key(uint64_t seed, Purpose purpose) {
+  static constexpr std::array<uint32_t, 2> key(uint64_t seed, Purpose purpose) {
     return {static_cast<uint32_t>(seed),
             static_cast<uint32_t>(seed >> 32) ^ (static_cast<uint32_t>(purpose) * 0x85EBCA6Bu)};
   }

@@ -1,7 +1,6 @@
 #include "ops/dropout.h"
 
 #include "core/error.h"
-#include "core/rng.h"
 #include "graph/op.h"
 #include "ops/expect.h"
 
@@ -61,14 +60,6 @@ Tensor dropout(Tensor x, float probability, std::string name) {
   a->probability = probability;
   a->layer = static_cast<uint32_t>(x.graph->find(kDropout.name).size());
   return x.graph->append(kDropout, {x.value}, a, std::move(name));
-}
-
-std::array<uint32_t, 4> dropout_random(const DropoutKey& key, uint64_t sample, uint32_t quad) {
-  // The counter Rng has for (epoch, sample), with the quad as its block number and the layer in
-  // the top bits of the sample, which no set is large enough to use.
-  const std::array<uint32_t, 4> counter{quad, key.epoch, static_cast<uint32_t>(sample),
-                                        static_cast<uint32_t>(sample >> 32) | key.layer << 16};
-  return philox(counter, Rng::key(key.seed, Purpose::dropout));
 }
 
 }  // namespace crossbow

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "core/rng.h"
 #include "graph/graph.h"
 
 namespace crossbow {
@@ -25,6 +26,13 @@ struct DropoutKey {
   uint32_t epoch;
   uint32_t layer;
 };
-std::array<uint32_t, 4> dropout_random(const DropoutKey& key, uint64_t sample, uint32_t quad);
+constexpr std::array<uint32_t, 4> dropout_random(const DropoutKey& key, uint64_t sample,
+                                                 uint32_t quad) {
+  // The counter Rng has for (epoch, sample), with the quad as its block number and the layer in
+  // the top bits of the sample, which no set is large enough to use.
+  const std::array<uint32_t, 4> counter{quad, key.epoch, static_cast<uint32_t>(sample),
+                                        static_cast<uint32_t>(sample >> 32) | key.layer << 16};
+  return philox(counter, Rng::key(key.seed, Purpose::dropout));
+}
 
 }  // namespace crossbow

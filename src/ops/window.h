@@ -40,15 +40,15 @@ struct WindowAxis {
   int64_t kernel, stride, dilation;
   int64_t before, after;  // padding
 
-  bool is_valid() const {
+  constexpr bool is_valid() const {
     return kernel >= 1 && stride >= 1 && dilation >= 1 && before >= 0 && after >= 0;
   }
   /// Pixels from the first that a window reads to the last, both included.
-  int64_t span() const { return dilation * (kernel - 1) + 1; }
+  constexpr int64_t span() const { return dilation * (kernel - 1) + 1; }
   /// The first pixel of the window that makes output `position`; negative in the padding.
-  int64_t start(int64_t position) const { return position * stride - before; }
+  constexpr int64_t start(int64_t position) const { return position * stride - before; }
   /// Windows that fit into `size` pixels and their padding; 0 where none does.
-  int64_t positions(int64_t size) const {
+  constexpr int64_t positions(int64_t size) const {
     const int64_t travel = before + size + after - span();
     return travel < 0 ? 0 : travel / stride + 1;
   }

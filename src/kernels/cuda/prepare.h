@@ -1,0 +1,58 @@
+// What our kernels have in common when they are prepared. Activations of rank 4 lie with their
+// channels last, so that each is a matrix [rows][channels]; all else is row-major.
+#pragma once
+
+#include "kernels/cuda/loops.h"
+
+namespace crossbow::CROSSBOW_GRID {
+
+template <typename T>
+T* as(void* p) {
+  return static_cast<T*>(p);
+}
+
+inline Layout activation_layout(const Shape& shape, DType dtype) {
+  return shape.rank() == 4 ? Layout::channels_last(shape, dtype) : Layout::plain(shape, dtype);
+}
+inline Layout input_layout(const PrepareContext& context, size_t i) {
+  return activation_layout(context.input_type(i).shape, context.precision);
+}
+inline Layout plain_f32(const Shape& shape) {
+  return Layout::plain(shape, DType::f32);
+}
+inline Layout plain_i32(const Shape& shape) {
+  return Layout::plain(shape, DType::i32);
+}
+
+/// Of an activation.
+inline Channels channels_of(const Shape& shape) {
+  return {shape.elements() / shape[1], shape[1]};
+}
+
+/// Calls f(T{}) with the type in which the program stores activations, float or bf16.
+template <typename F>
+auto with_storage(DType dtype, const F& f) {
+  if (dtype == DType::bf16) return f(bf16{});
+  return f(float{});
+}
+
+/// Without a bind yet.
+inline PreparedKernel prepared(std::vector<Layout> inputs, std::vector<Layout> outputs,
+                               size_t scratch_bytes = 0) {
+  return {std::move(inputs), std::move(outputs), scratch_bytes, "loops", {}};
+}
+
+/// make(T{}, operands) is a function of each of n elements, T the type that stores activations.
+template <typename Make>
+PreparedKernel elementwise(std::vector<Layout> inputs, std::vector<Layout> outputs, DType dtype,
+                           int64_t n, const Make& make) {
+  PreparedKernel kernel = prepared(std::move(inputs), std::move(outputs));
+  kernel.bind = [=](const Operands& o) {
+    return with_storage(dtype, [&](auto t) -> Call {
+      return [n, f = make(t, o)](const Step&) { for_each(n, f); };
+    });
+  };
+  return kernel;
+}
+
+}  // namespace crossbow::CROSSBOW_GRID

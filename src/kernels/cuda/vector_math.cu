@@ -1,0 +1,135 @@
+#include "kernels/cuda/vector_math.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "device/sgd.h"
+#include "kernels/cuda/prepare.h"
+
+namespace crossbow::CROSSBOW_GRID {
+namespace {
+
+/// The equation is in device/sgd.h.
+struct SgdStep {
+  UpdateStep given;
+  const UpdateStep* in_block;    // where a program's step lies; null: given
+  const double* gradient_scale;  // null: 1
+  const float *w, *g, *z;        // z may be null
+  float *v, *next;               // v may be null
+
+  CROSSBOW_GPU void operator()(int64_t i) const {
+    const UpdateStep& step = in_block ? *in_block : given;
+    const auto momentum = static_cast<float>(step.coefficients[kSgdMomentum]);
+    const float scale = gradient_scale ? static_cast<float>(*gradient_scale) : 1;
+    const float d = scale * g[i] + static_cast<float>(step.weight_decay) * w[i];
+    float direction = d;
+    if (v) {
+      v[i] = momentum * v[i] + d;
+      direction = step.coefficients[kSgdNesterov] != 0 ? d + momentum * v[i] : v[i];
+    }
+    const bool pulled = z && step.pull != 0;
+    next[i] = w[i] - static_cast<float>(step.lr) * direction -
+              (pulled ? static_cast<float>(step.pull) * (w[i] - z[i]) : 0);
+  }
+};
+
+template <int most>
+struct Combine {
+  int count;
+  float* out;
+  float factors[most];
+  const float* terms[most];
+
+  CROSSBOW_GPU void operator()(int64_t i) const {
+    float sum = 0;
+    for (int t = 0; t < count; ++t) sum += factors[t] * terms[t][i];
+    out[i] = sum;
+  }
+};
+
+template <int most>
+void combine_up_to(std::span<const double> factors, std::span<const void* const> terms, void* out,
+                   int64_t n) {
+  Combine<most> combine{static_cast<int>(terms.size()), as<float>(out), {}, {}};
+  for (size_t t = 0; t < terms.size(); ++t) {
+    combine.factors[t] = static_cast<float>(factors[t]);
+    combine.terms[t] = static_cast<const float*>(terms[t]);
+  }
+  for_each(n, combine);
+}
+
+constexpr int kNormThreads = 1024;
+
+/// By one block.
+struct SquaredNorm {
+  const float* x;
+  int64_t n;
+  double* sum;
+
+  CROSSBOW_GPU void operator()(const Thread& t) const {
+    auto* const sums = t.shared<double>();
+    double mine = 0;
+    for (int64_t i = t.rank(); i < n; i += t.threads()) mine += static_cast<double>(x[i]) * x[i];
+    sums[t.rank()] = mine;
+    for (int half = t.threads() / 2; half > 0; half /= 2) {
+      t.sync();
+      if (t.rank() < half) sums[t.rank()] += sums[t.rank() + half];
+    }
+    if (t.rank() == 0) *sum = sums[0];
+  }
+};
+
+/// As clip_scale.
+struct ClipScale {
+  double limit;
+  const double* sums;
+  int64_t count;
+  double* scale;
+
+  CROSSBOW_GPU void operator()(int64_t) const {
+    double squared = 0;
+    for (int64_t i = 0; i < count; ++i) squared += sums[i];
+    *scale = fmin(1.0, limit / (sqrt(squared) + 1e-6));
+  }
+};
+
+}  // namespace
+
+void GridMath::update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
+                      int64_t n) const {
+  if (&rule != &kSgd) fail("{} has no loop for the optimizer '{}'", kDevice, rule.name);
+  const auto in = [](const void* p) { return static_cast<const float*>(p); };
+  for_each(n, SgdStep{steps_in_blocks_ ? UpdateStep{} : step, steps_in_blocks_ ? &step : nullptr,
+                      spans.gradient_scale, in(spans.weights), in(spans.gradient),
+                      in(spans.central), as<float>(spans.slots[0]), as<float>(spans.next)});
+}
+
+void GridMath::combine(std::span<const double> factors, std::span<const void* const> terms,
+                       void* out, int64_t n) const {
+  constexpr int kFew = 8, kMost = 1024;
+  if (terms.size() > kMost) fail("{} adds up at most {} vectors", kDevice, kMost);
+  if (terms.size() <= kFew) {
+    combine_up_to<kFew>(factors, terms, out, n);
+  } else {
+    combine_up_to<kMost>(factors, terms, out, n);
+  }
+}
+
+void GridMath::squared_norm(const void* x, int64_t n, double* sum) const {
+  launch(Grid{1, kNormThreads, kNormThreads * sizeof(double)},
+         SquaredNorm{static_cast<const float*>(x), n, sum});
+}
+
+void GridMath::find_clip_scale(double limit, const double* sums, int64_t count,
+                               double* scale) const {
+  for_each(1, ClipScale{limit, sums, count, scale});
+}
+
+namespace {
+
+const GridMath kOfPrograms{/*steps_in_blocks=*/true}, kOfQueues{/*steps_in_blocks=*/false};
+const RegisterVectorMath kF32{kDevice, DType::f32, kOfPrograms};
+const RegisterVectorMath kQueueF32{std::string(kDevice) + " queue", DType::f32, kOfQueues};
+
+}  // namespace
+}  // namespace crossbow::CROSSBOW_GRID
