@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -102,8 +103,10 @@ class Device {
 /// What this machine has of a kind of device. A plain value, at first for one that computes by
 /// itself: a learner there needs one thread, which only gives work.
 struct DeviceKind {
-  int devices = 1;  // at most
-  int threads = 1;  // of a learner, at most
+  int devices = 1;                 // at most
+  std::vector<std::string> names;  // of each, where they have names
+  std::string why_none;            // where there are none: a clause
+  int threads = 1;                 // of a learner, at most
   /// Of devices that are groups of cores: one CPU of each core, neighbours in a row.
   std::vector<int> cpus;
   int cores = 1;  // of those, how many may be busy at a time

@@ -69,7 +69,10 @@ constexpr int64_t kPiece = 4096;
 /// As many devices as cores, of which each is a group.
 DeviceKind groups_of_cores() {
   const auto threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return {physical_cores(), threads, core_cpus(), physical_cores()};
+  return {.devices = physical_cores(),
+          .threads = threads,
+          .cpus = core_cpus(),
+          .cores = physical_cores()};
 }
 
 const RegisterDevice kCpu{"cpu", groups_of_cores, [](int) -> std::unique_ptr<Device> {

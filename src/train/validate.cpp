@@ -52,14 +52,11 @@ void validate_texts(const TrainOptions& o) {
 
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
-  if (!is_device(devices.kind)) {
-    if (devices.kind.starts_with("cuda") || devices.kind.starts_with("gpu")) {
-      fail_usage(
-          "`device` {}: training on GPUs does not exist yet in this version, which knows cpu",
-          devices.kind);
-    }
-    expect_name("device", devices.kind, {"cpu", "ref"});
+  if (devices.kind.starts_with("cuda") || devices.kind.starts_with("gpu")) {
+    fail_usage("`device` {}: training on GPUs does not exist yet in this version, which knows cpu",
+               devices.kind);
   }
+  if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
   const DeviceKind kind = device_kind(devices.kind);
   if (devices.count > kind.devices) {
     fail_usage("`device` {}: this process may use {} of kind {}{}", o.device,

@@ -35,8 +35,8 @@ void expect_keys(const json& object, const std::set<std::string>& wanted) {
 
 TEST_F(Cli, EveryCommandHelpsWithExamples) {
   EXPECT_EQ(crossbow("--help").code, 0);
-  for (const char* command :
-       {"train", "eval", "predict", "runs", "bench", "models", "data", "graph", "completion"}) {
+  for (const char* command : {"train", "eval", "predict", "runs", "bench", "models", "data",
+                              "devices", "graph", "completion"}) {
     const Outcome o = crossbow(std::string(command) + " --help");
     EXPECT_EQ(o.code, 0);
     expect_says(o.out, std::string("  crossbow ") + command);
@@ -240,6 +240,19 @@ TEST_F(Cli, ListsModelsAndData) {
   expect_says(crossbow("data").out, "cifar100");
   EXPECT_GE(json::parse(crossbow("data --json").out)["data"].size(), 5u);
   EXPECT_GE(json::parse(crossbow("models --json").out)["models"].size(), 9u);
+}
+
+TEST_F(Cli, ListsDevicesOrWhyThereAreNone) {
+  const Outcome text = crossbow("devices");
+  EXPECT_EQ(text.code, 0);
+  expect_says(text.out, "cpu ");
+  const json kinds = json::parse(crossbow("devices --json").out)["kinds"];
+  ASSERT_EQ(kinds.size(), 2u);
+  EXPECT_EQ(kinds[0]["name"], "cpu");
+  EXPECT_GE(kinds[0]["devices"].get<int>(), 1);
+  EXPECT_EQ(kinds[1]["name"], "cuda");
+  EXPECT_EQ(kinds[1]["devices"] == 0, kinds[1]["why_none"].is_string());
+  expect_says(text.out, kinds[1]["devices"] == 0 ? "cuda   none: " : "cuda:0 ");
 }
 
 TEST_F(Cli, GraphShowsShapesAndMemory) {

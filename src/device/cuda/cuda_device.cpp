@@ -1,0 +1,249 @@
+// NVIDIA GPUs: a queue is a stream, a recording a CUDA graph.
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "device/cuda/runtime.h"
+#include "device/cuda/write.h"
+#include "device/device.h"
+
+namespace crossbow::cuda {
+namespace {
+
+constexpr std::string_view kKernels = "cuda";
+/// Vector math that takes the numbers of an update from the host.
+constexpr std::string_view kQueueMath = "cuda queue";
+
+class CudaEvent : public Event {
+ public:
+  explicit CudaEvent(int device) {
+    use_device(device);
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+
+  void finish() const override { check(cudaEventSynchronize(event_), "work of a GPU"); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaRecording : public Recording {
+ public:
+  CudaRecording(int device, cudaStream_t stream, cudaGraph_t graph)
+      : device_(device), stream_(stream) {
+    const cudaError_t result = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(result, "making a CUDA graph");
+  }
+  ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
+  CudaRecording(const CudaRecording&) = delete;
+
+  void replay() const override {
+    use_device(device_);
+    check(cudaGraphLaunch(graph_, stream_), "giving a GPU a CUDA graph");
+  }
+
+ private:
+  const int device_;
+  const cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+/// Gives its calls to a stream.
+class QueueMath : public VectorMath {
+ public:
+  QueueMath(int device, cudaStream_t stream, const VectorMath& math)
+      : device_(device), stream_(stream), math_(math) {}
+
+  void update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
+              int64_t n) const override {
+    const UseStream use(device_, stream_);
+    math_.update(rule, step, spans, n);
+  }
+  void combine(std::span<const double> factors, std::span<const void* const> terms, void* out,
+               int64_t n) const override {
+    const UseStream use(device_, stream_);
+    math_.combine(factors, terms, out, n);
+  }
+  void squared_norm(const void* x, int64_t n, double* sum) const override {
+    const UseStream use(device_, stream_);
+    math_.squared_norm(x, n, sum);
+  }
+  void find_clip_scale(double limit, const double* sums, int64_t count,
+                       double* scale) const override {
+    const UseStream use(device_, stream_);
+    math_.find_clip_scale(limit, sums, count, scale);
+  }
+
+ private:
+  const int device_;
+  const cudaStream_t stream_;
+  const VectorMath& math_;
+};
+
+class CudaQueue : public Queue {
+ public:
+  explicit CudaQueue(int device) : device_(device) {
+    use_device(device_);
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  }
+  ~CudaQueue() override { cudaStreamDestroy(stream_); }
+  CudaQueue(const CudaQueue&) = delete;
+
+  void copy(void* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return;
+    use_device(device_);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying by a GPU");
+  }
+  void write(void* to, const void* from, size_t bytes) override {
+    use_device(device_);
+    cuda::write(to, from, bytes, stream_);
+  }
+  void zero(void* to, size_t bytes) override {
+    if (bytes == 0) return;
+    use_device(device_);
+    check(cudaMemsetAsync(to, 0, bytes, stream_), "zeroing memory of a GPU");
+  }
+  void mark(Event& event) override {
+    use_device(device_);
+    check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "marking a stream");
+  }
+  void wait(const Event& event) override {
+    use_device(device_);
+    check(cudaStreamWaitEvent(stream_, static_cast<const CudaEvent&>(event).get(), 0),
+          "waiting for another stream");
+  }
+  void finish() override { check(cudaStreamSynchronize(stream_), "work of a GPU"); }
+
+  Call bind(const std::function<Call(Operands)>& kernel, Operands operands) override {
+    return
+        [device = device_, stream = stream_, call = kernel(std::move(operands))](const Step& step) {
+          const UseStream use(device, stream);
+          call(step);
+        };
+  }
+  const VectorMath& math(DType dtype) override {
+    const std::lock_guard lock(mutex_);
+    auto& math = math_[dtype];
+    if (!math) {
+      math = std::make_unique<QueueMath>(device_, stream_, vector_math(kQueueMath, dtype));
+    }
+    return *math;
+  }
+  std::unique_ptr<const Recording> record(const std::function<void()>& give) override {
+    use_device(device_);
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a stream");
+    cudaGraph_t graph = nullptr;
+    try {
+      give();
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph), "recording a stream");
+    return std::make_unique<CudaRecording>(device_, stream_, graph);
+  }
+
+ private:
+  const int device_;
+  cudaStream_t stream_ = nullptr;
+  std::mutex mutex_;
+  std::map<DType, std::unique_ptr<QueueMath>> math_;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int index) : index_(index) { use_device(index); }
+
+  std::string_view kernels() const override { return kKernels; }
+  bool is_host() const override { return false; }
+  double memory_mb() const override { return mebibytes(static_cast<double>(memory().total)); }
+  double free_memory_mb() const override { return mebibytes(static_cast<double>(memory().free)); }
+  Buffer allocate(size_t bytes) override {
+    if (bytes == 0) return {};
+    use_device(index_);
+    void* data = nullptr;
+    const cudaError_t result = cudaMalloc(&data, bytes);
+    if (result == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // of no consequence for calls to come
+      fail(
+          "GPU {} has no {:.0f} MiB left: {:.0f} MiB of {:.0f} are free; use fewer learners or a "
+          "smaller batch",
+          index_, mebibytes(static_cast<double>(bytes)), free_memory_mb(), memory_mb());
+    }
+    check(result, "allocating memory of a GPU");
+    return {static_cast<std::byte*>(data), bytes, [](std::byte* p) { cudaFree(p); }};
+  }
+  Buffer allocate_pinned(size_t bytes) override {
+    if (bytes == 0) return {};
+    use_device(index_);
+    void* data = nullptr;
+    check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "pinning memory of the host");
+    std::memset(data, 0, bytes);
+    return {static_cast<std::byte*>(data), bytes, [](std::byte* p) { cudaFreeHost(p); }};
+  }
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<CudaQueue>(index_); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(index_); }
+
+ private:
+  struct Memory {
+    size_t free = 0, total = 0;
+  };
+  Memory memory() const {
+    use_device(index_);
+    Memory memory;
+    check(cudaMemGetInfo(&memory.free, &memory.total), "asking a GPU for its memory");
+    return memory;
+  }
+
+  const int index_;
+};
+
+/// "13.0" of 13000.
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// That the GPUs cannot be used; empty if they can.
+std::string why_unusable(cudaError_t counted) {
+  int driver = 0, runtime = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    return "no NVIDIA driver is loaded";
+  }
+  cudaRuntimeGetVersion(&runtime);
+  if (counted == cudaErrorInsufficientDriver) {
+    return fmt::format(
+        "the NVIDIA driver is made for CUDA {}, and this build needs {}: install driver 580 or "
+        "later",
+        version_text(driver), version_text(runtime));
+  }
+  return counted == cudaSuccess ? "" : cudaGetErrorString(counted);
+}
+
+DeviceKind gpus() {
+  DeviceKind kind{.devices = 0};
+  const cudaError_t counted = cudaGetDeviceCount(&kind.devices);
+  kind.why_none = why_unusable(counted);
+  if (!kind.why_none.empty()) kind.devices = 0;
+  for (int i = 0; i < kind.devices; ++i) {
+    cudaDeviceProp of;
+    check(cudaGetDeviceProperties(&of, i), "asking a GPU for its name");
+    kind.names.push_back(fmt::format("{}, compute capability {}.{}, {:.0f} MiB", of.name, of.major,
+                                     of.minor, mebibytes(static_cast<double>(of.totalGlobalMem))));
+  }
+  return kind;
+}
+
+const RegisterDevice kCuda{kKernels, gpus, [](int index) -> std::unique_ptr<Device> {
+                             return std::make_unique<CudaDevice>(index);
+                           }};
+
+}  // namespace
+}  // namespace crossbow::cuda

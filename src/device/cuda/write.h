@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+namespace crossbow::cuda {
+
+/// Gives the stream a copy of the host's bytes, which may change as soon as the call returns: they
+/// travel as a kernel's arguments, because a copy from memory that is not pinned first waits for
+/// the stream. Multiples of four bytes.
+void write(void* to, const void* from, size_t bytes, cudaStream_t stream);
+
+}  // namespace crossbow::cuda
