@@ -1,6 +1,9 @@
 #include "kernels/cuda/vector_math.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "device/sgd.h"
@@ -33,7 +36,7 @@ struct SgdStep {
   }
 };
 
-template <int most>
+template <size_t most>
 struct Combine {
   int count;
   float* out;
@@ -47,7 +50,7 @@ struct Combine {
   }
 };
 
-template <int most>
+template <size_t most>
 void combine_up_to(std::span<const double> factors, std::span<const void* const> terms, void* out,
                    int64_t n) {
   Combine<most> combine{static_cast<int>(terms.size()), as<float>(out), {}, {}};
@@ -104,15 +107,19 @@ void GridMath::update(const UpdateRule& rule, const UpdateStep& step, const Upda
                       in(spans.central), as<float>(spans.slots[0]), as<float>(spans.next)});
 }
 
+/// More than fit into a launch's arguments are added up in several.
 void GridMath::combine(std::span<const double> factors, std::span<const void* const> terms,
                        void* out, int64_t n) const {
-  constexpr int kFew = 8, kMost = 1024;
-  if (terms.size() > kMost) fail("{} adds up at most {} vectors", kDevice, kMost);
-  if (terms.size() <= kFew) {
-    combine_up_to<kFew>(factors, terms, out, n);
-  } else {
-    combine_up_to<kMost>(factors, terms, out, n);
-  }
+  constexpr size_t kFew = 8, kMost = 1024;
+  if (terms.size() <= kFew) return combine_up_to<kFew>(factors, terms, out, n);
+  const size_t first = std::min(terms.size(), kMost);
+  combine_up_to<kMost>(factors.first(first), terms.first(first), out, n);
+  if (first == terms.size()) return;
+  std::vector<double> other_factors{1};
+  std::vector<const void*> others{out};
+  other_factors.insert(other_factors.end(), factors.begin() + first, factors.end());
+  others.insert(others.end(), terms.begin() + first, terms.end());
+  combine(other_factors, others, out, n);
 }
 
 void GridMath::squared_norm(const void* x, int64_t n, double* sum) const {
