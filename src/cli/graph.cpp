@@ -67,7 +67,7 @@ Json to_json(const Graph& graph, const Memory& m) {
   return {{"nodes", std::move(nodes)},
           {"memory_mb",
            {{"parameters", m.parameters},
-            {"optimiser", m.slots},
+            {"optimizer", m.slots},
             {"states", m.states},
             {"activations", m.activations},
             {"activations_without_reuse", m.activations_without_reuse},
@@ -104,7 +104,7 @@ void print_nodes(const Graph& graph) {
 void print_memory(const Memory& m, const RunConfig& c) {
   put("\nmemory of one learner training at batch {} in {}, MiB\n", c.batch, name_of(c.precision));
   put("  parameters       {:10.2f}\n", m.parameters);
-  put("  optimiser state  {:10.2f}\n", m.slots);
+  put("  optimizer state  {:10.2f}\n", m.slots);
   put("  running states   {:10.2f}\n", m.states);
   put("  activations      {:10.2f}   with gradients and scratch; {:.2f} without reuse\n",
       m.activations, m.activations_without_reuse);

@@ -39,7 +39,13 @@ void HostVectorMath::find_clip_scale(double limit, const double* sums, int64_t c
 
 RegisterUpdate::RegisterUpdate(const UpdateRule& rule, std::string_view device, DType dtype,
                                UpdateLoop loop) {
-  loops_of(device, dtype).emplace_back(&rule, loop);
+  RuleLoops& loops = loops_of(device, dtype);
+  for (const auto& [known, other] : loops) {
+    if (known == &rule) {
+      fail("the loop of {} for {} in {} is registered twice", device, rule.name, name_of(dtype));
+    }
+  }
+  loops.emplace_back(&rule, loop);
 }
 
 }  // namespace crossbow

@@ -83,6 +83,7 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
     fail_usage("the model '{}' needs a batch and a number of classes of at least 1, not {} and {}",
                name, spec.batch, spec.classes);
   }
+  if (!function) fail_usage("the model '{}' is an empty function", name);
   std::vector<int64_t> batch(spec.image.begin(), spec.image.end());
   batch.insert(batch.begin(), spec.batch);
 

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "graph/cost.h"
 
 namespace crossbow {
 namespace {
@@ -54,6 +55,9 @@ CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConf
                       const data::Dataset& dataset, Tuner& tuner) {
   // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
   find_device(run.device.kind).expect_team(team.threads.threads);
+  if (parameter_count(forward) == 0) {
+    fail("the model '{}' has no parameters, so there is nothing to train", forward.name());
+  }
   expect_rows_fit(forward, run, dataset);  // before kernels are timed
   CompiledModel model(forward, run.compile_options(team, &tuner));
   for (const int64_t rows : batch_shape(run, dataset).program_rows()) model.training(rows);

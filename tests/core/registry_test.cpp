@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "device/vector_math.h"
+#include "device/host_math.h"
+#include "device/sgd.h"
 #include "graph/op.h"
 #include "kernels/kernel.h"
 #include "kernels/precision.h"
@@ -47,6 +48,8 @@ TEST(Registry, NothingIsRegisteredTwice) {
             "a reorder is registered twice for one device");
   EXPECT_EQ(error_of([] { RegisterVectorMath("cpu", DType::f32, vector_math("cpu", DType::f32)); }),
             "the vector math 'cpu in f32' is registered twice");
+  EXPECT_EQ(error_of([] { RegisterUpdate(kSgd, "cpu", DType::f32, nullptr); }),
+            "the loop of cpu for sgd in f32 is registered twice");
   EXPECT_EQ(error_of([] { RegisterBf16("cpu", nullptr); }),
             "the test for bf16 of the device 'cpu' is registered twice");
 }
