@@ -1,11 +1,10 @@
-// The devices whose memory is the host's and whose work is done at the call: the CPU, and the
-// reference.
+#include "device/host_device.h"
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include "core/machine.h"
-#include "device/device.h"
 #include "device/host_team.h"
 
 namespace crossbow {
@@ -75,12 +74,15 @@ DeviceKind groups_of_cores() {
           .cores = physical_cores()};
 }
 
-const RegisterDevice kCpu{"cpu", groups_of_cores, [](int) -> std::unique_ptr<Device> {
-                            return std::make_unique<HostDevice>("cpu", kPiece);
-                          }};
-const RegisterDevice kRef{"ref", groups_of_cores, [](int) -> std::unique_ptr<Device> {
-                            return std::make_unique<HostDevice>("ref", kPiece);
-                          }};
+const RegisterDevice kCpu{"cpu", groups_of_cores,
+                          [](int) { return make_host_device("cpu", kPiece); }};
+const RegisterDevice kRef{"ref", groups_of_cores,
+                          [](int) { return make_host_device("ref", kPiece); }};
 
 }  // namespace
+
+std::unique_ptr<Device> make_host_device(std::string_view kernels, int64_t exchange_piece) {
+  return std::make_unique<HostDevice>(kernels, exchange_piece);
+}
+
 }  // namespace crossbow

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/passes.h"
+#include "support/graph_comparison.h"
 #include "support/model_testing.h"
 
 namespace crossbow::testing {
@@ -25,19 +26,6 @@ void expect_no_fallback(const Program& program) {
     EXPECT_EQ(info.implementation.find("ref"), std::string::npos)
         << info.name << " (" << info.kind << ") is computed by " << info.implementation;
     EXPECT_FALSE(info.implementation.empty()) << info.name;
-  }
-}
-
-/// Results, gradients and states (running statistics).
-void expect_same(const GraphRun& actual, const GraphRun& expected, double tolerance) {
-  EXPECT_LE(relative_error(actual.values("y"), expected.values("y")), tolerance) << "y";
-  for (const std::string& name : expected.trained_names()) {
-    EXPECT_LE(relative_error(actual.gradient(name), expected.gradient(name)), tolerance)
-        << "gradient of " << name;
-  }
-  for (const auto& slot : expected.program().parameters()->states) {
-    EXPECT_LE(relative_error(actual.get(slot.name), expected.get(slot.name)), tolerance)
-        << slot.name;
   }
 }
 

@@ -1,6 +1,7 @@
 // Our GPU kernels, run by fibres, against the reference in double: every case of every op, and
 // whole nets, whose convolutions and dense layers are the reference's.
 #include "passes/passes.h"
+#include "support/graph_comparison.h"
 #include "support/model_testing.h"
 
 namespace crossbow::testing {
@@ -11,19 +12,6 @@ CompileOptions on_fibres(DType precision = DType::f32) {
   options.device = "fibres";
   options.precision = precision;
   return options;
-}
-
-/// Results, gradients and states (running statistics).
-void expect_same(const GraphRun& actual, const GraphRun& expected, double tolerance) {
-  EXPECT_LE(relative_error(actual.values("y"), expected.values("y")), tolerance) << "y";
-  for (const std::string& name : expected.trained_names()) {
-    EXPECT_LE(relative_error(actual.gradient(name), expected.gradient(name)), tolerance)
-        << "gradient of " << name;
-  }
-  for (const auto& slot : expected.program().parameters()->states) {
-    EXPECT_LE(relative_error(actual.get(slot.name), expected.get(slot.name)), tolerance)
-        << slot.name;
-  }
 }
 
 class GpuKernels : public ::testing::TestWithParam<const Op*> {

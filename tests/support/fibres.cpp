@@ -3,13 +3,14 @@
 // and the reference's for the ops that a GPU has from NVIDIA's libraries.
 #include <ucontext.h>
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <vector>
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "device/host_device.h"
 #include "kernels/cuda/grid.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -79,7 +80,7 @@ class Blocks {
   };
 
   void run_block() {
-    std::memset(shared_.data(), 0xff, shared_.size());  // NaN
+    std::fill(shared_.begin(), shared_.end(), std::byte{0xff});  // NaN
     std::iota(order_.begin(), order_.end(), 0);
     shuffle(order_);
     begun_ = finished_ = 0;
@@ -199,44 +200,9 @@ void launch_fibres(const Grid& grid, void (*run)(const void*), const void* kerne
 namespace crossbow::testing {
 namespace {
 
-class FibresEvent : public Event {
- public:
-  void finish() const override {}
-};
-
-class FibresQueue : public Queue {
- public:
-  void copy(void* to, const void* from, size_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);
-  }
-  void write(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void zero(void* to, size_t bytes) override {
-    if (bytes > 0) std::memset(to, 0, bytes);
-  }
-  void mark(Event&) override {}
-  void wait(const Event&) override {}
-  void finish() override {}
-  Call bind(const std::function<Call(Operands)>& kernel, Operands operands) override {
-    return kernel(std::move(operands));
-  }
-  const VectorMath& math(DType dtype) override { return vector_math("fibres queue", dtype); }
-  std::unique_ptr<const Recording> record(const std::function<void()>&) override { return nullptr; }
-};
-
-class FibresDevice : public Device {
- public:
-  std::string_view kernels() const override { return fibres::kDevice; }
-  bool is_host() const override { return true; }
-  double memory_mb() const override { return find_device("ref").memory_mb(); }
-  double free_memory_mb() const override { return find_device("ref").free_memory_mb(); }
-  Buffer allocate(size_t bytes) override { return Buffer(bytes); }
-  std::unique_ptr<Queue> make_queue() override { return std::make_unique<FibresQueue>(); }
-  std::unique_ptr<Event> make_event() override { return std::make_unique<FibresEvent>(); }
-};
-
 const RegisterDevice kFibres{
     fibres::kDevice, [] { return DeviceKind{}; },
-    [](int) -> std::unique_ptr<Device> { return std::make_unique<FibresDevice>(); }};
+    [](int) { return make_host_device(fibres::kDevice, /*exchange_piece=*/1000); }};
 
 /// In f32.
 PreparedKernel by_reference(const PrepareContext& context) {
