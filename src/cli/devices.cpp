@@ -1,6 +1,8 @@
 // crossbow devices
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cli/command.h"
 #include "core/machine.h"
 #include "device/device.h"

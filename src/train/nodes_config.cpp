@@ -53,8 +53,7 @@ Checkpoint run_to_replay(const std::string& folder) {
     fail_usage("`replay` {}: its learners took no turns; the same options and seed repeat it",
                folder);
   }
-  const auto has_failed = [](const NodeState& node) { return node.failed; };
-  if (std::ranges::any_of(run.position.engine.nodes, has_failed)) {
+  if (std::ranges::any_of(run.position.engine.nodes, &NodeState::failed)) {
     fail_usage("`replay` {}: a node has failed in that run, which has no order since", folder);
   }
   if (run.position.batch != 0 || run.position.epoch == 0) {

@@ -1,5 +1,7 @@
 #include "train/record_json.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace crossbow {
@@ -230,8 +232,7 @@ Position position_from_json(const json& value) {
   p.engine.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
   if (value.contains("nodes")) {
     for (const json& node : value.at("nodes")) p.engine.nodes.push_back(node_from(node));
-    const auto has_failed = [](const NodeState& node) { return node.failed; };
-    if (!p.engine.nodes.empty() && std::ranges::all_of(p.engine.nodes, has_failed)) {
+    if (!p.engine.nodes.empty() && std::ranges::all_of(p.engine.nodes, &NodeState::failed)) {
       fail("all nodes have failed");
     }
     p.engine.virtual_time = seconds_from(value, "virtual_time");

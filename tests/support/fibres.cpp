@@ -43,7 +43,10 @@ struct StackSwitch {
 /// one that is done hands it to a thread that has not begun.
 class Blocks {
  public:
-  Blocks() { getcontext(&blank_); }
+  static Blocks& mine() {
+    thread_local Blocks blocks;
+    return blocks;
+  }
 
   void run(const Grid& grid, void (*kernel)(const void*), const void* arguments) {
     grid_ = grid;
@@ -72,6 +75,8 @@ class Blocks {
   }
 
  private:
+  Blocks() { getcontext(&blank_); }
+
   struct Fibre {
     std::vector<std::byte> stack = std::vector<std::byte>(kStack);
     ucontext_t context{};
@@ -143,13 +148,6 @@ class Blocks {
     }
   }
 
- public:
-  static Blocks& mine() {
-    thread_local Blocks blocks;
-    return blocks;
-  }
-
- private:
   Grid grid_{};
   void (*kernel_)(const void*) = nullptr;
   const void* arguments_ = nullptr;

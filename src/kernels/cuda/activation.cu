@@ -57,7 +57,7 @@ struct ActivateGrad {
 PreparedKernel prepare(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Activation activation = context.node.attrs<ActivationAttributes>().activation;
-  return elementwise({x}, {x}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
+  return elementwise({x}, {x}, x, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return Activate<T>{activation, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
   });
@@ -66,7 +66,7 @@ PreparedKernel prepare(const PrepareContext& context) {
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Activation activation = context.node.attrs<ActivationAttributes>().activation;
-  return elementwise({x, x}, {x}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
+  return elementwise({x, x}, {x}, x, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return ActivateGrad<T>{activation, as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<T>(o.outputs[0])};
   });

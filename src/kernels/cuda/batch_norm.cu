@@ -48,7 +48,7 @@ struct Normalise {
     }
     if (!has_channel) return;
     const float inverse_std = 1 / sqrtf(variance + attributes.epsilon);
-    if (attributes.training && shape.slice(t) == 0 && t.rank() < kWarp) {
+    if (attributes.training && shape.is_first(t)) {
       const float kept = attributes.momentum;
       running_mean[c] = kept * running_mean[c] + (1 - kept) * mean;
       running_variance[c] = kept * running_variance[c] + (1 - kept) * variance;
@@ -96,7 +96,7 @@ struct Gradient {
     const int64_t c = shape.channel(t);
     const Pair total = shape.total(t, sums);
     if (c >= shape.channels) return;
-    if (shape.slice(t) == 0 && t.rank() < kWarp) {
+    if (shape.is_first(t)) {
       dscale[c] = total.a;
       dshift[c] = total.b;
     }
@@ -118,30 +118,28 @@ PreparedKernel prepare(const PrepareContext& context) {
   PreparedKernel kernel = prepared({x, c, c, c, c}, {x, c, c}, shape.scratch_bytes());
   if (context.node.inputs.size() > 5) kernel.inputs.push_back(x);
   kernel.outputs.resize(context.node.outputs.size());
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const bool training = attributes.training;
-      const Normalise<T> normalise{
-          attributes,
-          shape,
-          as<T>(o.inputs[0]),
-          as<float>(o.inputs[1]),
-          as<float>(o.inputs[2]),
-          as<float>(o.inputs[3]),
-          as<float>(o.inputs[4]),
-          o.inputs.size() > 5 ? as<T>(o.inputs[5]) : nullptr,
-          as<T>(o.outputs[0]),
-          training ? as<float>(o.outputs[1]) : nullptr,
-          training ? as<float>(o.outputs[2]) : nullptr,
-          as<Pair>(o.scratch),
-      };
-      return [=](const Step&) {
-        if (training) sum_rows(shape, Moments<T>{normalise.x, shape.channels}, o.scratch);
-        launch(shape.grid(), normalise);
-      };
-    });
-  };
+  kernel.bind = bind_storage(x.dtype, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    const bool training = attributes.training;
+    const Normalise<T> normalise{
+        attributes,
+        shape,
+        as<T>(o.inputs[0]),
+        as<float>(o.inputs[1]),
+        as<float>(o.inputs[2]),
+        as<float>(o.inputs[3]),
+        as<float>(o.inputs[4]),
+        o.inputs.size() > 5 ? as<T>(o.inputs[5]) : nullptr,
+        as<T>(o.outputs[0]),
+        training ? as<float>(o.outputs[1]) : nullptr,
+        training ? as<float>(o.outputs[2]) : nullptr,
+        as<Pair>(o.scratch),
+    };
+    return [=](const Step&) {
+      if (training) sum_rows(shape, Moments<T>{normalise.x, shape.channels}, o.scratch);
+      launch(shape.grid(), normalise);
+    };
+  });
   return kernel;
 }
 
@@ -152,31 +150,29 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
   PreparedKernel kernel = prepared({x, x, c, c, c, c, x}, {x, c, c, x}, shape.scratch_bytes());
   kernel.inputs.resize(context.node.inputs.size());
   kernel.outputs.resize(context.node.outputs.size());
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const Gradient<T> gradient{
-          attributes,
-          shape,
-          as<T>(o.inputs[0]),
-          as<T>(o.inputs[1]),
-          as<float>(o.inputs[2]),
-          as<float>(o.inputs[3]),
-          as<float>(o.inputs[4]),
-          as<float>(o.inputs[5]),
-          o.inputs.size() > 6 ? as<T>(o.inputs[6]) : nullptr,
-          as<T>(o.outputs[0]),
-          as<float>(o.outputs[1]),
-          as<float>(o.outputs[2]),
-          attributes.residual ? as<T>(o.outputs[3]) : nullptr,
-          as<Pair>(o.scratch),
-      };
-      return [=](const Step&) {
-        sum_rows(shape, gradient, o.scratch);
-        launch(shape.grid(), gradient);
-      };
-    });
-  };
+  kernel.bind = bind_storage(x.dtype, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    const Gradient<T> gradient{
+        attributes,
+        shape,
+        as<T>(o.inputs[0]),
+        as<T>(o.inputs[1]),
+        as<float>(o.inputs[2]),
+        as<float>(o.inputs[3]),
+        as<float>(o.inputs[4]),
+        as<float>(o.inputs[5]),
+        o.inputs.size() > 6 ? as<T>(o.inputs[6]) : nullptr,
+        as<T>(o.outputs[0]),
+        as<float>(o.outputs[1]),
+        as<float>(o.outputs[2]),
+        attributes.residual ? as<T>(o.outputs[3]) : nullptr,
+        as<Pair>(o.scratch),
+    };
+    return [=](const Step&) {
+      sum_rows(shape, gradient, o.scratch);
+      launch(shape.grid(), gradient);
+    };
+  });
   return kernel;
 }
 

@@ -46,28 +46,25 @@ PreparedKernel prepare(const PrepareContext& context) {
   const int64_t rows = shape[0], row_elements = shape.elements_from(1);
   const int64_t row_quads = (row_elements + 3) / 4;
   PreparedKernel kernel = prepared({x}, {x, mask});
-  kernel.bind = [=, attributes = context.node.attrs<DropoutAttributes>()](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      return [=, x = as<T>(o.inputs[0]), y = as<T>(o.outputs[0]),
-              mask = as<uint8_t>(o.outputs[1])](const Step& step) {
-        for_each(rows * row_quads,
-                 Dropout<T>{&step, attributes, row_elements, row_quads, x, y, mask});
-      };
-    });
-  };
+  kernel.bind = bind_storage(x.dtype, [=, attributes = context.node.attrs<DropoutAttributes>()](
+                                          auto t, const Operands& o) {
+    using T = decltype(t);
+    return [=, x = as<T>(o.inputs[0]), y = as<T>(o.outputs[0]),
+            mask = as<uint8_t>(o.outputs[1])](const Step& step) {
+      for_each(rows * row_quads,
+               Dropout<T>{&step, attributes, row_elements, row_quads, x, y, mask});
+    };
+  });
   return kernel;
 }
 
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Layout x = Layout::plain(context.input_type(0).shape, context.precision);
   const float scale = 1 / (1 - context.node.attrs<DropoutAttributes>().probability);
-  return elementwise({x, x.with_dtype(DType::u8)}, {x}, x.dtype, x.elements(),
-                     [=](auto t, const Operands& o) {
-                       using T = decltype(t);
-                       return DropoutGrad<T>{scale, as<T>(o.inputs[0]), as<uint8_t>(o.inputs[1]),
-                                             as<T>(o.outputs[0])};
-                     });
+  return elementwise({x, x.with_dtype(DType::u8)}, {x}, x, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return DropoutGrad<T>{scale, as<T>(o.inputs[0]), as<uint8_t>(o.inputs[1]), as<T>(o.outputs[0])};
+  });
 }
 
 const RegisterKernel kForward{kDevice, "dropout", prepare};

@@ -28,7 +28,7 @@ struct Multiply {
 PreparedKernel prepare_add(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const bool relu = context.node.attrs<AddAttributes>().relu;
-  return elementwise({x, x}, {x}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
+  return elementwise({x, x}, {x}, x, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return Add<T>{as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<T>(o.outputs[0]), relu};
   });
@@ -36,7 +36,7 @@ PreparedKernel prepare_add(const PrepareContext& context) {
 
 PreparedKernel prepare_multiply(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
-  return elementwise({x, x}, {x}, x.dtype, x.elements(), [](auto t, const Operands& o) {
+  return elementwise({x, x}, {x}, x, [](auto t, const Operands& o) {
     using T = decltype(t);
     return Multiply<T>{as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<T>(o.outputs[0])};
   });

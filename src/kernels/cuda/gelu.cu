@@ -48,7 +48,7 @@ struct GeluGrad {
 PreparedKernel prepare(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const GeluApproximation approximate = context.node.attrs<GeluAttributes>().approximate;
-  return elementwise({x}, {x}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
+  return elementwise({x}, {x}, x, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return Gelu<T>{approximate, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
   });
@@ -57,7 +57,7 @@ PreparedKernel prepare(const PrepareContext& context) {
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const GeluApproximation approximate = context.node.attrs<GeluAttributes>().approximate;
-  return elementwise({x, x}, {x}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
+  return elementwise({x, x}, {x}, x, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return GeluGrad<T>{approximate, as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<T>(o.outputs[0])};
   });

@@ -12,11 +12,17 @@ constexpr int64_t blocks_for(int64_t items, int64_t each) {
   return std::max<int64_t>(1, (items + each - 1) / each);
 }
 
+/// Of the warp's threads, for all of them; all threads of the block must come here.
+CROSSBOW_GPU inline float sum_of_warp(const Thread& t, float value) {
+  for (int bits = kWarp / 2; bits > 0; bits /= 2) value += t.exchange(value, bits);
+  return value;
+}
+
 /// Of the block's threads, for all of them; all must come here. Uses its shared memory: a float a
 /// warp.
 CROSSBOW_GPU inline float sum_of_block(const Thread& t, float value) {
   float* const sums = t.shared<float>();
-  for (int bits = kWarp / 2; bits > 0; bits /= 2) value += t.exchange(value, bits);
+  value = sum_of_warp(t, value);
   if (t.rank() % kWarp == 0) sums[t.rank() / kWarp] = value;
   t.sync();
   float sum = 0;
@@ -127,6 +133,8 @@ struct Channels {
     return t.block() % columns() * kWarp + t.rank() % kWarp;
   }
   CROSSBOW_GPU int64_t slice(const Thread& t) const { return t.block() / columns(); }
+  /// Of all threads that have the channel one.
+  CROSSBOW_GPU bool is_first(const Thread& t) const { return slice(t) == 0 && t.rank() < kWarp; }
   /// f(row) for the thread's rows.
   template <typename F>
   CROSSBOW_GPU void for_rows(const Thread& t, const F& f) const {

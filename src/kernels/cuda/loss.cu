@@ -158,27 +158,23 @@ PreparedKernel prepare_cross_entropy(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Rows shape{x.shape[0], x.shape[1]};
   const float smoothing = context.node.attrs<CrossEntropyAttributes>().label_smoothing;
-  PreparedKernel kernel = prepared({x, plain_i32({shape.count})}, {plain_f32({}), x});
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const CrossEntropy<T> f{shape,
-                              smoothing,
-                              as<T>(o.inputs[0]),
-                              as<int32_t>(o.inputs[1]),
-                              as<float>(o.outputs[0]),
-                              as<T>(o.outputs[1])};
-      return [=](const Step&) { launch(kOneBlock, f); };
-    });
-  };
-  return kernel;
+  return on_grid({x, plain_i32({shape.count})}, {plain_f32({}), x}, x.dtype, kOneBlock,
+                 [=](auto t, const Operands& o) {
+                   using T = decltype(t);
+                   return CrossEntropy<T>{shape,
+                                          smoothing,
+                                          as<T>(o.inputs[0]),
+                                          as<int32_t>(o.inputs[1]),
+                                          as<float>(o.outputs[0]),
+                                          as<T>(o.outputs[1])};
+                 });
 }
 
 PreparedKernel prepare_cross_entropy_grad(const PrepareContext& context) {
   const Layout x = input_layout(context, 1);
   const Rows shape{x.shape[0], x.shape[1]};
   const float smoothing = context.node.attrs<CrossEntropyAttributes>().label_smoothing;
-  return elementwise({plain_f32({}), x, plain_i32({shape.count})}, {x}, x.dtype, x.elements(),
+  return elementwise({plain_f32({}), x, plain_i32({shape.count})}, {x}, x,
                      [=](auto t, const Operands& o) {
                        using T = decltype(t);
                        return CrossEntropyGrad<T>{shape,
@@ -206,64 +202,41 @@ Targets<T> targets_of(const Layout& layout, const Layout& x, void* data) {
 template <template <typename> typename Loss>
 PreparedKernel prepare_mean(const PrepareContext& context) {
   const Layout x = input_layout(context, 0), targets = targets_layout(context, 1);
-  const int64_t n = x.elements();
-  PreparedKernel kernel =
-      prepared({x, targets}, {plain_f32({})}, summing_blocks(n) * sizeof(float));
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const Loss<T> f{as<T>(o.inputs[0]), targets_of<T>(targets, x, o.inputs[1])};
-      return [=, scratch = as<float>(o.scratch), out = as<float>(o.outputs[0])](const Step&) {
-        sum(n, f, 1 / static_cast<float>(n), scratch, out);
-      };
-    });
-  };
-  return kernel;
+  return mean_of({x, targets}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return Loss<T>{as<T>(o.inputs[0]), targets_of<T>(targets, x, o.inputs[1])};
+  });
 }
 
 template <template <typename> typename Gradient>
 PreparedKernel prepare_mean_grad(const PrepareContext& context) {
   const Layout x = input_layout(context, 1), targets = targets_layout(context, 2);
-  return elementwise(
-      {plain_f32({}), x, targets}, {x}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
-        using T = decltype(t);
-        return Gradient<T>{static_cast<float>(x.elements()), as<float>(o.inputs[0]),
-                           as<T>(o.inputs[1]), targets_of<T>(targets, x, o.inputs[2]),
-                           as<T>(o.outputs[0])};
-      });
+  return elementwise({plain_f32({}), x, targets}, {x}, x, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return Gradient<T>{static_cast<float>(x.elements()), as<float>(o.inputs[0]), as<T>(o.inputs[1]),
+                       targets_of<T>(targets, x, o.inputs[2]), as<T>(o.outputs[0])};
+  });
 }
 
 PreparedKernel prepare_accuracy(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Rows shape{x.shape[0], x.shape[1]};
   const int64_t top_k = context.node.attrs<AccuracyAttributes>().top_k;
-  PreparedKernel kernel = prepared({x, plain_i32({shape.count})}, {plain_f32({})});
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const Accuracy<T> f{shape, top_k, as<T>(o.inputs[0]), as<int32_t>(o.inputs[1]),
-                          as<float>(o.outputs[0])};
-      return [=](const Step&) { launch(kOneBlock, f); };
-    });
-  };
-  return kernel;
+  return on_grid({x, plain_i32({shape.count})}, {plain_f32({})}, x.dtype, kOneBlock,
+                 [=](auto t, const Operands& o) {
+                   using T = decltype(t);
+                   return Accuracy<T>{shape, top_k, as<T>(o.inputs[0]), as<int32_t>(o.inputs[1]),
+                                      as<float>(o.outputs[0])};
+                 });
 }
 
 PreparedKernel prepare_binary_accuracy(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const int64_t rows = x.shape[0];
-  PreparedKernel kernel =
-      prepared({x, plain_i32({rows})}, {plain_f32({})}, summing_blocks(rows) * sizeof(float));
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const BinaryCorrect<T> f{as<T>(o.inputs[0]), as<int32_t>(o.inputs[1])};
-      return [=, scratch = as<float>(o.scratch), out = as<float>(o.outputs[0])](const Step&) {
-        sum(rows, f, 1 / static_cast<float>(rows), scratch, out);
-      };
-    });
-  };
-  return kernel;
+  return mean_of({x, plain_i32({rows})}, x.dtype, rows, [](auto t, const Operands& o) {
+    using T = decltype(t);
+    return BinaryCorrect<T>{as<T>(o.inputs[0]), as<int32_t>(o.inputs[1])};
+  });
 }
 
 const RegisterKernel kSoftmax{kDevice, "softmax_cross_entropy", prepare_cross_entropy};

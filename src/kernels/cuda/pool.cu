@@ -154,47 +154,57 @@ struct AveragePoolGrad {
   }
 };
 
+/// What a pooling reads and writes, x the larger.
+struct Pooling {
+  Layout x, y;
+  Windows windows;
+
+  Pooling(const Layout& x, const Layout& y, const PoolAttributes& attributes)
+      : x(x), y(y), windows(attributes, x.shape, y.shape) {}
+};
+
+Pooling forward(const PrepareContext& context) {
+  return {input_layout(context, 0),
+          activation_layout(context.node.outputs[0].shape, context.precision),
+          context.node.attrs<PoolAttributes>()};
+}
+
+Pooling backward(const PrepareContext& context) {
+  return {activation_layout(context.node.outputs[0].shape, context.precision),
+          input_layout(context, 0), context.node.attrs<PoolGradAttributes>()};
+}
+
 PreparedKernel prepare_max(const PrepareContext& context) {
-  const Layout x = input_layout(context, 0);
-  const Layout y = activation_layout(context.node.outputs[0].shape, x.dtype);
-  const Windows windows(context.node.attrs<PoolAttributes>(), x.shape, y.shape);
-  return elementwise({x}, {y, y.with_dtype(DType::i32)}, x.dtype, y.elements(),
-                     [=](auto t, const Operands& o) {
-                       using T = decltype(t);
-                       return MaxPool<T>{windows, as<T>(o.inputs[0]), as<T>(o.outputs[0]),
-                                         as<int32_t>(o.outputs[1])};
-                     });
+  const Pooling p = forward(context);
+  return elementwise({p.x}, {p.y, p.y.with_dtype(DType::i32)}, p.y, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return MaxPool<T>{p.windows, as<T>(o.inputs[0]), as<T>(o.outputs[0]),
+                      as<int32_t>(o.outputs[1])};
+  });
 }
 
 PreparedKernel prepare_max_grad(const PrepareContext& context) {
-  const Layout dy = input_layout(context, 0);
-  const Layout dx = activation_layout(context.node.outputs[0].shape, dy.dtype);
-  const Windows windows(context.node.attrs<PoolGradAttributes>(), dx.shape, dy.shape);
-  return elementwise({dy, dy.with_dtype(DType::i32)}, {dx}, dy.dtype, dx.elements(),
-                     [=](auto t, const Operands& o) {
-                       using T = decltype(t);
-                       return MaxPoolGrad<T>{windows, as<T>(o.inputs[0]), as<int32_t>(o.inputs[1]),
-                                             as<T>(o.outputs[0])};
-                     });
+  const Pooling p = backward(context);
+  return elementwise({p.y, p.y.with_dtype(DType::i32)}, {p.x}, p.x, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return MaxPoolGrad<T>{p.windows, as<T>(o.inputs[0]), as<int32_t>(o.inputs[1]),
+                          as<T>(o.outputs[0])};
+  });
 }
 
 PreparedKernel prepare_average(const PrepareContext& context) {
-  const Layout x = input_layout(context, 0);
-  const Layout y = activation_layout(context.node.outputs[0].shape, x.dtype);
-  const Windows windows(context.node.attrs<PoolAttributes>(), x.shape, y.shape);
-  return elementwise({x}, {y}, x.dtype, y.elements(), [=](auto t, const Operands& o) {
+  const Pooling p = forward(context);
+  return elementwise({p.x}, {p.y}, p.y, [=](auto t, const Operands& o) {
     using T = decltype(t);
-    return AveragePool<T>{windows, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
+    return AveragePool<T>{p.windows, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
   });
 }
 
 PreparedKernel prepare_average_grad(const PrepareContext& context) {
-  const Layout dy = input_layout(context, 0);
-  const Layout dx = activation_layout(context.node.outputs[0].shape, dy.dtype);
-  const Windows windows(context.node.attrs<PoolGradAttributes>(), dx.shape, dy.shape);
-  return elementwise({dy}, {dx}, dy.dtype, dx.elements(), [=](auto t, const Operands& o) {
+  const Pooling p = backward(context);
+  return elementwise({p.y}, {p.x}, p.x, [=](auto t, const Operands& o) {
     using T = decltype(t);
-    return AveragePoolGrad<T>{windows, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
+    return AveragePoolGrad<T>{p.windows, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
   });
 }
 

@@ -42,16 +42,45 @@ inline PreparedKernel prepared(std::vector<Layout> inputs, std::vector<Layout> o
   return {std::move(inputs), std::move(outputs), scratch_bytes, "loops", {}};
 }
 
-/// make(T{}, operands) is a function of each of n elements, T the type that stores activations.
+/// make(T{}, operands) is a call, T the type that stores activations.
 template <typename Make>
-PreparedKernel elementwise(std::vector<Layout> inputs, std::vector<Layout> outputs, DType dtype,
-                           int64_t n, const Make& make) {
-  PreparedKernel kernel = prepared(std::move(inputs), std::move(outputs));
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(dtype, [&](auto t) -> Call {
-      return [n, f = make(t, o)](const Step&) { for_each(n, f); };
-    });
+auto bind_storage(DType dtype, const Make& make) {
+  return [=](const Operands& o) {
+    return with_storage(dtype, [&](auto t) -> Call { return make(t, o); });
   };
+}
+
+/// make(T{}, operands) is a function of each of the elements that `each` has, and T stores.
+template <typename Make>
+PreparedKernel elementwise(std::vector<Layout> inputs, std::vector<Layout> outputs,
+                           const Layout& each, const Make& make) {
+  PreparedKernel kernel = prepared(std::move(inputs), std::move(outputs));
+  kernel.bind = bind_storage(each.dtype, [=, n = each.elements()](auto t, const Operands& o) {
+    return [n, f = make(t, o)](const Step&) { for_each(n, f); };
+  });
+  return kernel;
+}
+
+/// make(T{}, operands) is a kernel, which runs on one grid; T stores activations as `dtype`.
+template <typename Make>
+PreparedKernel on_grid(std::vector<Layout> inputs, std::vector<Layout> outputs, DType dtype,
+                       const Grid& grid, const Make& make) {
+  PreparedKernel kernel = prepared(std::move(inputs), std::move(outputs));
+  kernel.bind = bind_storage(dtype, [=](auto t, const Operands& o) {
+    return [grid, f = make(t, o)](const Step&) { launch(grid, f); };
+  });
+  return kernel;
+}
+
+/// make(T{}, operands) is a function of each of n elements, whose mean is the output.
+template <typename Make>
+PreparedKernel mean_of(std::vector<Layout> inputs, DType dtype, int64_t n, const Make& make) {
+  PreparedKernel kernel =
+      prepared(std::move(inputs), {plain_f32({})}, summing_blocks(n) * sizeof(float));
+  kernel.bind = bind_storage(dtype, [=](auto t, const Operands& o) {
+    return [n, f = make(t, o), scratch = as<float>(o.scratch), out = as<float>(o.outputs[0])](
+               const Step&) { sum(n, f, 1 / static_cast<float>(n), scratch, out); };
+  });
   return kernel;
 }
 

@@ -7,11 +7,6 @@
 
 namespace crossbow::CROSSBOW_GRID {
 
-CROSSBOW_GPU inline float sum_of_warp(const Thread& t, float value) {
-  for (int bits = kWarp / 2; bits > 0; bits /= 2) value += t.exchange(value, bits);
-  return value;
-}
-
 CROSSBOW_GPU inline float largest_of_warp(const Thread& t, float value) {
   for (int bits = kWarp / 2; bits > 0; bits /= 2) value = fmaxf(value, t.exchange(value, bits));
   return value;

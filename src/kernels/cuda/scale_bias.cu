@@ -35,7 +35,7 @@ struct Gradient {
     const int64_t c = shape.channel(t);
     const Pair total = shape.total(t, sums);
     if (c >= shape.channels) return;
-    if (shape.slice(t) == 0 && t.rank() < kWarp) {
+    if (shape.is_first(t)) {
       if (dscale) dscale[c] = total.a;
       if (dbias) dbias[c] = total.b;
     }
@@ -48,12 +48,11 @@ struct Gradient {
 
 PreparedKernel prepare(const PrepareContext& context) {
   const Layout x = input_layout(context, 0), c = plain_f32({x.shape[1]});
-  return elementwise({x, c, c}, {x}, x.dtype, x.elements(),
-                     [channels = x.shape[1]](auto t, const Operands& o) {
-                       using T = decltype(t);
-                       return ScaleBias<T>{channels, as<T>(o.inputs[0]), as<float>(o.inputs[1]),
-                                           as<float>(o.inputs[2]), as<T>(o.outputs[0])};
-                     });
+  return elementwise({x, c, c}, {x}, x, [channels = x.shape[1]](auto t, const Operands& o) {
+    using T = decltype(t);
+    return ScaleBias<T>{channels, as<T>(o.inputs[0]), as<float>(o.inputs[1]),
+                        as<float>(o.inputs[2]), as<T>(o.outputs[0])};
+  });
 }
 
 PreparedKernel prepare_grad(const PrepareContext& context) {
@@ -62,25 +61,23 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
   const Channels shape = channels_of(dy.shape);
   PreparedKernel kernel = prepared({dy, dy, c}, {dy, c, c}, shape.scratch_bytes());
   kernel.outputs.resize(context.node.outputs.size());
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(dy.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const Gradient<T> gradient{
-          shape,
-          as<T>(o.inputs[0]),
-          as<T>(o.inputs[1]),
-          as<float>(o.inputs[2]),
-          as<T>(o.outputs[0]),
-          attributes.scale ? as<float>(o.outputs[1]) : nullptr,
-          attributes.bias ? as<float>(o.outputs[attributes.scale ? 2 : 1]) : nullptr,
-          as<Pair>(o.scratch),
-      };
-      return [=](const Step&) {
-        sum_rows(shape, gradient, o.scratch);
-        launch(shape.grid(), gradient);
-      };
-    });
-  };
+  kernel.bind = bind_storage(dy.dtype, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    const Gradient<T> gradient{
+        shape,
+        as<T>(o.inputs[0]),
+        as<T>(o.inputs[1]),
+        as<float>(o.inputs[2]),
+        as<T>(o.outputs[0]),
+        attributes.scale ? as<float>(o.outputs[1]) : nullptr,
+        attributes.bias ? as<float>(o.outputs[attributes.scale ? 2 : 1]) : nullptr,
+        as<Pair>(o.scratch),
+    };
+    return [=](const Step&) {
+      sum_rows(shape, gradient, o.scratch);
+      launch(shape.grid(), gradient);
+    };
+  });
   return kernel;
 }
 

@@ -35,7 +35,7 @@ struct CopyColumns {
 PreparedKernel prepare_reshape(const PrepareContext& context) {
   const Layout x = Layout::plain(context.input_type(0).shape, context.precision);
   const Layout y = Layout::plain(context.node.outputs[0].shape, context.precision);
-  return elementwise({x}, {y}, x.dtype, x.elements(), [](auto t, const Operands& o) {
+  return elementwise({x}, {y}, x, [](auto t, const Operands& o) {
     using T = decltype(t);
     return CopyAll<T>{as<T>(o.inputs[0]), as<T>(o.outputs[0])};
   });
@@ -47,22 +47,20 @@ PreparedKernel prepare_concat(const PrepareContext& context) {
   for (size_t i = 0; i < context.node.inputs.size(); ++i) {
     kernel.inputs.push_back(input_layout(context, i));
   }
-  kernel.bind = [parts = kernel.inputs, y](const Operands& o) {
-    return with_storage(y.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      std::vector<CopyColumns<T>> copies;
-      int64_t first = 0;
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const int64_t columns = parts[i].shape[1];
-        copies.push_back({columns, y.shape[1], first, as<T>(o.inputs[i]), as<T>(o.outputs[0]),
-                          /*into_whole=*/true});
-        first += columns;
-      }
-      return [copies, rows = y.elements() / y.shape[1]](const Step&) {
-        for (const auto& copy : copies) for_each(rows * copy.part, copy);
-      };
-    });
-  };
+  kernel.bind = bind_storage(y.dtype, [parts = kernel.inputs, y](auto t, const Operands& o) {
+    using T = decltype(t);
+    std::vector<CopyColumns<T>> copies;
+    int64_t first = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const int64_t columns = parts[i].shape[1];
+      copies.push_back({columns, y.shape[1], first, as<T>(o.inputs[i]), as<T>(o.outputs[0]),
+                        /*into_whole=*/true});
+      first += columns;
+    }
+    return [copies, rows = y.elements() / y.shape[1]](const Step&) {
+      for (const auto& copy : copies) for_each(rows * copy.part, copy);
+    };
+  });
   return kernel;
 }
 
@@ -70,7 +68,7 @@ PreparedKernel prepare_slice(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Layout y = activation_layout(context.node.outputs[0].shape, x.dtype);
   const int64_t first = context.node.attrs<SliceAttributes>().begin;
-  return elementwise({x}, {y}, x.dtype, y.elements(), [=](auto t, const Operands& o) {
+  return elementwise({x}, {y}, y, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return CopyColumns<T>{y.shape[1],         x.shape[1],          first,
                           as<T>(o.inputs[0]), as<T>(o.outputs[0]), /*into_whole=*/false};

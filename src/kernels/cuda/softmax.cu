@@ -44,29 +44,19 @@ struct SoftmaxGrad {
 PreparedKernel prepare(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Rows shape{x.shape[0], x.shape[1]};
-  PreparedKernel kernel = prepared({x}, {x});
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const Softmax<T> f{shape, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
-      return [=](const Step&) { launch(shape.grid(), f); };
-    });
-  };
-  return kernel;
+  return on_grid({x}, {x}, x.dtype, shape.grid(), [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return Softmax<T>{shape, as<T>(o.inputs[0]), as<T>(o.outputs[0])};
+  });
 }
 
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Rows shape{x.shape[0], x.shape[1]};
-  PreparedKernel kernel = prepared({x, x}, {x});
-  kernel.bind = [=](const Operands& o) {
-    return with_storage(x.dtype, [&](auto t) -> Call {
-      using T = decltype(t);
-      const SoftmaxGrad<T> f{shape, as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<T>(o.outputs[0])};
-      return [=](const Step&) { launch(shape.grid(), f); };
-    });
-  };
-  return kernel;
+  return on_grid({x, x}, {x}, x.dtype, shape.grid(), [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return SoftmaxGrad<T>{shape, as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<T>(o.outputs[0])};
+  });
 }
 
 const RegisterKernel kForward{kDevice, "softmax", prepare};
