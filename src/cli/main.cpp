@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "train/config.h"
+#include "train/planned.h"
 
 namespace crossbow::cli {
 namespace {
@@ -40,29 +41,6 @@ void refuse_empty(int argc, char** argv) {
   }
 }
 
-/// What people look for that is planned; empty for all else.
-std::string_view planned(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kPlanned[] = {
-      {"gpu", "training on GPUs"},
-      {"gpus", "training on GPUs"},
-      {"cuda", "training on GPUs"},
-      {"mpi", "training on several machines"},
-      {"hosts", "training on several machines"},
-      {"distributed", "training on several machines"},
-      {"nodes", "training on several machines"},
-      {"ranks", "training on several machines"},
-      {"onnx", "reading or writing of ONNX files"},
-      {"export", "export of models"},
-      {"import", "import of models"},
-      {"convert", "conversion of data sets"},
-      {"simulate", "simulation of several machines"},
-      {"report", "report of a run"}};
-  for (const auto& [known, what] : kPlanned) {
-    if (name == known) return what;
-  }
-  return {};
-}
-
 /// What the parser did not understand: a mistyped command or option, most likely.
 void refuse_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
@@ -70,9 +48,7 @@ void refuse_extras(const CLI::App& app) {
   const std::string_view extra = std::string_view(extras[0]).substr(0, extras[0].find('='));
   const bool option = extra.starts_with("--");
   const std::string_view name = option ? extra.substr(2) : extra;
-  if (const std::string_view what = planned(name); !what.empty()) {
-    fail_usage("{}: {} does not exist yet in this version", extra, what);
-  }
+  if (!option) refuse_planned(extra, name);
   std::vector<std::string> names;
   if (option) {
     for (const CLI::Option* known : app.get_options()) {

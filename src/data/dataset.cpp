@@ -28,6 +28,9 @@ const Source& find_source(std::string_view name) {
     if (source->entry.name == name) return *source;
     names.push_back(source->entry.name);
   }
+  for (const char* planned : {"libsvm", "imagenet", "tar", "tfrecord"}) {
+    if (name == planned) fail_usage("data sets of kind {} do not exist yet in this version", name);
+  }
   fail_usage("there is no data set '{}' among {}{}", name, fmt::join(names, ", "),
              did_you_mean(name, names));
 }

@@ -43,11 +43,20 @@ size_t label_bytes(int64_t batch) {
   return round_to_page(static_cast<size_t>(batch) * sizeof(int32_t));
 }
 
-int64_t depth_of(const PipelineOptions& options) {
-  if (options.depth > 0) return options.depth;
+int64_t batches_of(int64_t samples, int64_t batch) {
+  return (samples + batch - 1) / batch;
+}
+
+int64_t depth_of(const PipelineOptions& options, int64_t samples) {
   // Little batches need more of them ahead, so that a thread is woken for many at a time.
   const int64_t chosen = std::clamp<int64_t>(128 / options.batch, 4, 64);
-  return std::max<int64_t>(chosen, options.least_depth);
+  const int64_t depth =
+      options.depth > 0 ? options.depth : std::max<int64_t>(chosen, options.least_depth);
+  return std::min(depth, batches_of(samples, options.batch));
+}
+
+int64_t buffer_bytes_of_one(const Shape& image, int64_t batch) {
+  return static_cast<int64_t>(image_bytes(image, batch) + label_bytes(batch));
 }
 
 /// Empty for samples that are no pixels.
@@ -75,14 +84,14 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
     : image_(dataset.info.image),
       split_(std::move(split)),
       options_(options),
-      batches_(options.batch < 1 ? 0 : (split_->size() + options.batch - 1) / options.batch),
+      batches_(options.batch < 1 ? 0 : batches_of(split_->size(), options.batch)),
       normalised_(normalisation_table(*split_, image_[0], dataset.info.normalisation)) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 image, not {}", options.batch);
   if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
   if (split_->size() > std::numeric_limits<uint32_t>::max()) {
     fail("{} holds more images than can be put in order", dataset.info.name);
   }
-  grow(depth_of(options));
+  grow(depth_of(options, split_->size()));
   order_.resize(static_cast<size_t>(split_->size()));
   const int threads = options.threads > 0 ? options.threads : default_threads(*split_);
   try {
@@ -109,7 +118,7 @@ void Pipeline::end() {
 void Pipeline::grow(int64_t depth) {
   const size_t images = image_bytes(image_, options_.batch), labels = label_bytes(options_.batch);
   const std::lock_guard lock(mutex_);
-  while (static_cast<int64_t>(slots_.size()) < depth) {
+  while (static_cast<int64_t>(slots_.size()) < std::min(depth, batches_)) {
     Slot slot;
     slot.memory.reset(
         static_cast<std::byte*>(::operator new(images + labels, std::align_val_t(kPage))));
@@ -124,15 +133,13 @@ void Pipeline::grow(int64_t depth) {
 }
 
 int64_t Pipeline::buffer_bytes() const {
-  PipelineOptions now = options_;
   const std::lock_guard lock(mutex_);
-  now.depth = static_cast<int>(slots_.size());
-  return buffer_bytes(image_, now);
+  return static_cast<int64_t>(slots_.size()) * buffer_bytes_of_one(image_, options_.batch);
 }
 
-int64_t Pipeline::buffer_bytes(const Shape& image, const PipelineOptions& options) {
-  return depth_of(options) *
-         static_cast<int64_t>(image_bytes(image, options.batch) + label_bytes(options.batch));
+int64_t Pipeline::buffer_bytes(const Shape& image, int64_t samples,
+                               const PipelineOptions& options) {
+  return depth_of(options, samples) * buffer_bytes_of_one(image, options.batch);
 }
 
 void Pipeline::start(int64_t epoch, int64_t first_batch) {

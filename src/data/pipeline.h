@@ -34,7 +34,8 @@ struct PipelineOptions {
   uint64_t seed = 0;
   int threads = 0;  // 0: one for samples in memory, one a core for samples to be decoded
   /// Number of buffers: batches made ready plus batches in use. It must exceed the number of
-  /// batches that learners hold at a time; 0 chooses by the size of a batch.
+  /// batches that learners hold at a time; 0 chooses by the size of a batch. There are no more than
+  /// an epoch has batches.
   int depth = 0;
   int least_depth = 0;  // of what 0 chooses
 };
@@ -64,11 +65,11 @@ class Pipeline : public BatchSource {
   void release(const Batch& batch) override;
   void cancel() override;
 
-  /// From now on there are at least so many buffers.
+  /// From now on there are at least so many buffers, or one for each batch of an epoch.
   void grow(int64_t depth);
   /// Bytes of the buffers that there are, and of those that such options ask for.
   int64_t buffer_bytes() const;
-  static int64_t buffer_bytes(const Shape& image, const PipelineOptions& options);
+  static int64_t buffer_bytes(const Shape& image, int64_t samples, const PipelineOptions& options);
 
   /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,
   /// summed over them.

@@ -151,7 +151,8 @@ std::string parse_string(std::string_view name, std::string_view text) {
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   const nlohmann::json value(text);
   const bool valid = nlohmann::json::parse(value.dump(-1, ' ', false, kReplace)) == value;
-  if (!valid || text.find('\x7f') != text.npos) fail_usage("{}: its value is not UTF-8 text", name);
+  if (!valid) fail_usage("{}: its value is not UTF-8 text", name);
+  if (text.find('\x7f') != text.npos) fail_usage("{}: its value holds a delete character", name);
   return std::string(text);
 }
 

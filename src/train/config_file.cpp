@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/nearest.h"
 #include "train/config.h"
+#include "train/planned.h"
 
 namespace crossbow {
 namespace {
@@ -96,6 +97,7 @@ std::string to_config(const TrainOptions& options) {
 }
 
 void fail_unknown_option(std::string_view name, std::span<const std::string_view> known) {
+  refuse_planned(name, name.starts_with("--") ? name.substr(2) : name);
   fail_usage("{}: there is no such option{}", name, did_you_mean(name, known));
 }
 

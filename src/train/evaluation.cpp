@@ -14,8 +14,8 @@ int64_t last_rows(int64_t samples, int64_t rows) {
 
 }  // namespace
 
-int64_t evaluation_rows(int64_t training_rows) {
-  return std::max<int64_t>(training_rows, 64);
+int64_t evaluation_rows(int64_t training_rows, int64_t samples) {
+  return std::min(samples, std::max<int64_t>(training_rows, 64));
 }
 
 data::PipelineOptions Evaluator::pipeline_options(int64_t rows, int workers) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "data/pipeline.h"
@@ -15,8 +16,10 @@ namespace crossbow {
 /// [samples, classes]. Several workers may call it at a time.
 using LogitsFunction = std::function<void(int64_t first, std::span<const double> logits)>;
 
-/// Images in an evaluation batch: training batches may be too small to fill the machine.
-int64_t evaluation_rows(int64_t training_rows);
+/// Images in an evaluation batch of a split of `samples`: training batches may be too small to fill
+/// the machine.
+int64_t evaluation_rows(int64_t training_rows,
+                        int64_t samples = std::numeric_limits<int64_t>::max());
 
 /// Binds a replica, workers with their workspaces, and a split; runs as often as asked.
 class Evaluator {

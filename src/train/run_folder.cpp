@@ -12,16 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether it was not there before.
-bool make(const fs::path& path) {
+void make(const fs::path& path) {
   std::error_code error;
-  const bool made = fs::create_directories(path, error);
+  fs::create_directories(path, error);
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
     fail("cannot make the folder {} ({}): choose another with `out`", path.string(),
          error ? error.message() : "it is a file");
   }
-  return made;
 }
 
 Descriptor lock(const fs::path& path) {
@@ -53,6 +51,18 @@ void refuse_files_of_a_run(const fs::path& path) {
 }
 
 }  // namespace
+
+MissingFolders::MissingFolders(const fs::path& path) {
+  std::error_code error;
+  for (fs::path p = path; !p.empty() && !fs::exists(p, error); p = p.parent_path()) {
+    paths_.push_back(p);
+  }
+}
+
+MissingFolders::~MissingFolders() {
+  std::error_code not_empty;
+  for (const fs::path& path : paths_) fs::remove(path, not_empty);
+}
 
 MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes,
                        const std::function<void(std::string_view)>& warn)
@@ -94,17 +104,10 @@ RunFolder RunFolder::go_on(const fs::path& path) {
 }
 
 RunFolder::RunFolder(const fs::path& path, bool resumed)
-    : path_(path),
-      resumed_(resumed),
-      made_(!resumed && make(path)),
-      lock_(lock(path)),
-      learners_(path / "learners.jsonl") {
+    : path_(path), resumed_(resumed), missing_(path), learners_(path / "learners.jsonl") {
+  if (!resumed) make(path);
+  lock_ = lock(path);
   if (!resumed) refuse_files_of_a_run(path);
-}
-
-RunFolder::~RunFolder() {
-  std::error_code not_empty;
-  if (made_) fs::remove(path_, not_empty);
 }
 
 Checkpoint RunFolder::load(const std::function<void(std::string_view)>& warn) {

@@ -36,18 +36,29 @@ class MetricsLog {
   LineFile file_;
 };
 
+/// The folders of `path` that are not there yet. What is made of them and still empty when this
+/// goes is taken away again.
+class MissingFolders {
+ public:
+  explicit MissingFolders(const std::filesystem::path& path);
+  ~MissingFolders();
+  MissingFolders(const MissingFolders&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> paths_;  // the innermost first
+};
+
 /// Kept from other processes as long as this lives. The first file of a new run is its first
 /// checkpoint: whatever ends the run leaves one that can be gone on with, or nothing.
 class RunFolder {
  public:
-  /// Of a new run: makes the folder unless it is there. Throws UsageError if it holds a file that
-  /// the run would write, Error if it cannot be made or another process trains into it.
+  /// Of a new run: makes the folder unless it is there, until the run has put a file into it.
+  /// Throws UsageError if it holds a file that the run would write, Error if it cannot be made or
+  /// another process trains into it.
   static RunFolder begin(const std::filesystem::path& path);
   /// Of a run to go on with. Throws Error if another process trains into it, UsageError if `path`
   /// is a file.
   static RunFolder go_on(const std::filesystem::path& path);
-  /// Takes away a folder that it made and that is still empty.
-  ~RunFolder();
   RunFolder(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
@@ -83,8 +94,9 @@ class RunFolder {
   RunFolder(const std::filesystem::path& path, bool resumed);
 
   const std::filesystem::path path_;
-  const bool resumed_, made_;
-  const Descriptor lock_;
+  const bool resumed_;
+  const MissingFolders missing_;
+  Descriptor lock_;
   LearnerLog learners_;
   int64_t metrics_bytes_ = 0;  // of the checkpoint that was loaded
   std::optional<MetricsLog> metrics_;

@@ -252,7 +252,7 @@ Session::State::Sums Session::State::evaluate(const float* images, const int32_t
 
 Evaluation Session::State::evaluate(std::span<const float> images,
                                     std::span<const int32_t> labels) {
-  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch);
+  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch, all);
   expect_labels(all, labels);
   Sums total;
   for (int64_t first = 0; first < all; first += most) {
@@ -267,7 +267,7 @@ Evaluation Session::State::evaluate(std::span<const float> images,
 
 Evaluation Session::State::evaluate() {
   data::PipelineOptions p;
-  p.batch = evaluation_rows(config_.batch);
+  p.batch = evaluation_rows(config_.batch, dataset().test->size());
   data::Pipeline batches(dataset(), dataset().test, p);
   batches.start(0);
   Sums total;
@@ -283,7 +283,7 @@ Evaluation Session::State::evaluate() {
 }
 
 std::vector<float> Session::State::predict(std::span<const float> images) {
-  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch);
+  const int64_t all = rows_of(images), most = evaluation_rows(config_.batch, all);
   const std::vector<int32_t> labels(static_cast<size_t>(most));  // the loss is not wanted
   std::vector<float> logits;
   for (int64_t first = 0; first < all; first += most) {

@@ -4,13 +4,8 @@
 #include <atomic>
 
 #include "device/vector_math.h"
-#include "train/evaluation.h"
 
 namespace crossbow {
-
-int64_t Statistics::rows(int64_t samples, int64_t training_rows) {
-  return std::min(samples, evaluation_rows(training_rows));
-}
 
 Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& workers,
                        std::span<const Workspace> workspaces, const data::Dataset& dataset,

@@ -15,8 +15,6 @@ namespace crossbow {
 /// One thread.
 class Statistics {
  public:
-  /// Images in a batch, of a split of so many.
-  static int64_t rows(int64_t samples, int64_t training_rows);
   /// Batches of so many rows for `images`, of a split of `samples`.
   static int64_t batches(int64_t samples, int64_t rows, int64_t images) {
     return std::min((images - 1) / rows + 1, samples / rows);

@@ -23,7 +23,7 @@ int64_t images_measured(const CompiledModel& model, const RunConfig& run, const 
 data::PipelineOptions statistics_pipeline(const RunConfig& run, const data::Dataset& dataset,
                                           int workers) {
   data::PipelineOptions p = run.training_batches(/*learners=*/0);
-  p.batch = Statistics::rows(dataset.train->size(), batch_shape(run, dataset).part_rows());
+  p.batch = evaluation_rows(batch_shape(run, dataset).part_rows(), dataset.train->size());
   p.least_depth = 2 * workers;
   return p;
 }
@@ -62,7 +62,7 @@ CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConf
   CompiledModel model(forward, run.compile_options(team, &tuner));
   for (const int64_t rows : batch_shape(run, dataset).program_rows()) model.training(rows);
   Evaluator::compile(model, dataset.test->size(),
-                     evaluation_rows(batch_shape(run, dataset).part_rows()));
+                     evaluation_rows(batch_shape(run, dataset).part_rows(), dataset.test->size()));
   if (images_measured(model, run, team) > 0) {
     model.statistics(statistics_pipeline(run, dataset, 0).batch);
   }
@@ -120,21 +120,21 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
                          const data::Dataset& dataset) {
   const BatchShape batch = batch_shape(run, dataset);
   LearnerMemory m = run.memory(model, team, batch);
-  const auto add_pipeline = [&](const data::PipelineOptions& p) {
-    const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, p);
+  const auto add_pipeline = [&](const data::Split& split, const data::PipelineOptions& p) {
+    const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, split.size(), p);
     m.batches += mebibytes(static_cast<double>(bytes));
   };
   const auto add_programs = [&](const Program& program) {
     m.bound += m.workers * execution_mb(program);
   };
-  add_pipeline(run.training_batches(team.learners()));
-  const int64_t rows = evaluation_rows(batch.part_rows());
-  add_pipeline(Evaluator::pipeline_options(rows, m.workers));
+  add_pipeline(*dataset.train, run.training_batches(team.learners()));
+  const int64_t rows = evaluation_rows(batch.part_rows(), dataset.test->size());
+  add_pipeline(*dataset.test, Evaluator::pipeline_options(rows, m.workers));
   add_programs(*model.evaluation(rows));
   add_programs(*model.evaluation(rows));  // of the last batch, about
   if (const int64_t images = images_measured(model, run, team); images > 0) {
     const data::PipelineOptions p = statistics_pipeline(run, dataset, m.workers);
-    add_pipeline(p);
+    add_pipeline(*dataset.train, p);
     add_programs(*model.statistics(p.batch));
     const int64_t batches = Statistics::batches(dataset.train->size(), p.batch, images);
     const auto states = static_cast<double>(model.parameters()->state_elements *
@@ -153,7 +153,7 @@ Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
       memory(refuse_too_much(memory_for(model, run, team, dataset), run, batches)),
       engine(run.engine(model, team, batch_shape(run, dataset))),
       evaluator(model, engine->model(), engine->workers(), engine->evaluation_workspaces(), dataset,
-                evaluation_rows(engine->batch().part_rows())),
+                evaluation_rows(engine->batch().part_rows(), dataset.test->size())),
       statistics(statistics_of(model, run, team, *engine, dataset)) {
   batches.grow(run.training_batches(team.learners()).least_depth);
   // For what grows by itself, like the stack, which ends the process where it cannot.

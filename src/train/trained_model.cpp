@@ -103,7 +103,7 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   const ModelSpec spec{checkpoint_.image, checkpoint_.classes, config_.batch, {}, config_.loss};
   CompiledModel model(build_model(config_.model, spec), config_.compile_options(team, &tuner));
   const int64_t samples = dataset.test->size();
-  const int64_t rows = std::min(evaluation_rows(config_.batch), samples);
+  const int64_t rows = evaluation_rows(config_.batch, samples);
   Evaluator::compile(model, samples, rows);
   const DeviceKind kind = device_kind(config_.device.kind);
   Workers workers({&device}, plan_threads(kind, 1, kind.cores, team.threads.threads));

@@ -50,6 +50,19 @@ Graph forward_graph(const GraphFunction& graph, const RunConfig& config,
   return graph({dataset.info.image, dataset.info.classes, config.batch, {}, config.loss});
 }
 
+/// Refuses what no run on these batches can have written.
+void expect_changes_fit(const std::vector<LearnerChange>& changes, const RunConfig& config,
+                        int64_t batches) {
+  for (const LearnerChange& c : changes) {
+    const int64_t learners = int64_t{config.device.count} * c.arrangement.learners;
+    if (c.batch <= batches && learners <= batches) continue;
+    fail(
+        "learners.jsonl of `resume` {}: {} from batch {} of epoch {} on, where an epoch has {} "
+        "batches; put the file back as it was, or move it away to go on without its changes",
+        *config.options.resume, count(learners, "learner"), c.batch, c.epoch + 1, batches);
+  }
+}
+
 /// Refuses learners without a batch, and an algorithm that would never exchange, which leaves the
 /// model as it was.
 void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batches) {
@@ -97,7 +110,9 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     tuner_.preset(folder_->plan_before());
     position_ = saved_ = from->position;
     history_ = from->history;
-    search_.resume(position_.arrangement, position_.settled, folder_->changes_after(position_));
+    const std::vector<LearnerChange> changes = folder_->changes_after(position_);
+    expect_changes_fit(changes, config_, pipeline_.batches());
+    search_.resume(position_.arrangement, position_.settled, changes);
   } else {
     if (const auto& replay = config_.options.replay) {
       tuner_.preset(read_choices(std::filesystem::path(*replay) / "plan.json"));

@@ -52,7 +52,8 @@ void validate_texts(const TrainOptions& o) {
 
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
-  if (devices.kind.starts_with("cuda") || devices.kind.starts_with("gpu")) {
+  const auto names = [&](const char* part) { return devices.kind.find(part) != std::string::npos; };
+  if (names("cuda") || names("gpu")) {
     fail_usage("`device` {}: training on GPUs does not exist yet in this version, which knows cpu",
                devices.kind);
   }
@@ -231,6 +232,9 @@ void validate_learning(const TrainOptions& o) {
   }
   if (o.resume && !o.first_weights.empty()) {
     fail_usage("first_weights: a resumed run goes on with the weights that it has; leave them out");
+  }
+  if (o.precision == "tf32") {
+    fail_usage("`precision` tf32: training on GPUs does not exist yet in this version");
   }
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});

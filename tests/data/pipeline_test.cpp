@@ -95,7 +95,7 @@ TEST(Pipeline, GrowsInTheMiddleOfAnEpoch) {
   const PipelineOptions options = with_threads(kRandom, 2, 3);
   Pipeline plain = make_pipeline(counting_set(50), options);
   Pipeline grows = make_pipeline(counting_set(50), options);
-  EXPECT_EQ(grows.buffer_bytes(), Pipeline::buffer_bytes({2, kSide, kSide}, options));
+  EXPECT_EQ(grows.buffer_bytes(), Pipeline::buffer_bytes({2, kSide, kSide}, 50, options));
   const int64_t of_one = grows.buffer_bytes() / 3;
   grows.start(0);
   Served served = take(grows, 0, 4);
@@ -111,6 +111,19 @@ TEST(Pipeline, GrowsInTheMiddleOfAnEpoch) {
     grows.release(*batch);
   }
   EXPECT_EQ(served, epoch(plain, 0));
+}
+
+TEST(Pipeline, HasNoMoreBuffersThanAnEpochHasBatches) {
+  const PipelineOptions options{.batch = 20, .least_depth = 8};
+  Pipeline pipeline = make_pipeline(counting_set(50), options);
+  constexpr int64_t kOfOne = 20 * 2 * kSide * kSide * int64_t{sizeof(float)};
+  EXPECT_LT(pipeline.buffer_bytes(), 3 * (kOfOne + 2 * 4096));
+  EXPECT_GE(pipeline.buffer_bytes(), 3 * kOfOne);
+  EXPECT_EQ(pipeline.buffer_bytes(), Pipeline::buffer_bytes({2, kSide, kSide}, 50, options));
+  pipeline.grow(100);
+  EXPECT_LT(pipeline.buffer_bytes(), 3 * (kOfOne + 2 * 4096));
+  const Served served = epoch(pipeline, 0);
+  EXPECT_EQ(served.rows, (std::vector<int64_t>{20, 20, 10}));
 }
 
 TEST(Pipeline, ServesEverySampleAndAPartialLastBatch) {

@@ -122,6 +122,25 @@ TEST_F(LearnerChanges, TheRunGoesOnWithMoreLearnersAndWithFewer) {
   }
 }
 
+TEST_F(LearnerChanges, WhatNoRunCanHaveWrittenIsRefused) {
+  TrainOptions o = options("run");
+  o.learners = 2;
+  o.epochs = 1;
+  train(tiny_net, o);
+  int number = 0;
+  for (const LearnerChange& forged :
+       {LearnerChange{1, 0, {3000, 1}, true}, LearnerChange{1, 4000, {2, 1}, true}}) {
+    const std::string to = "forged" + std::to_string(++number);
+    copy("run", to);
+    std::ofstream(folder(to) + "/learners.jsonl", std::ios::app) << to_json(forged) << '\n';
+    TrainOptions again = load(*o.out).options;
+    again.resume = again.out = folder(to);
+    again.epochs = 3;
+    const std::string error = error_of([&] { train(tiny_net, again); });
+    EXPECT_NE(error.find("put the file back as it was"), std::string::npos) << error;
+  }
+}
+
 /// One learner exchanges rarely and several after every step, so the count of either says nothing
 /// of how far the mean over the other's goes back.
 TEST_F(LearnerChanges, TheMeanOverTimeStartsAnewBetweenOneLearnerAndSeveral) {

@@ -101,7 +101,8 @@ INSTANTIATE_TEST_SUITE_P(
                            }},
                       Case{"HogwildInOrder", {8, 1}, [](TrainOptions& o) { o.sync = "hogwild"; }},
                       Case{"TwoDevices", {2, 1}, [](TrainOptions& o) { o.device = "cpu:0,cpu:1"; }},
-                      Case{"LargeBatches", {4, 1}, [](TrainOptions& o) { o.batch = 500; }}),
+                      Case{"LargeBatches", {4, 1}, [](TrainOptions& o) { o.batch = 500; }},
+                      Case{"FewBatches", {2, 1}, [](TrainOptions& o) { o.batch = 2000; }}),
     [](const auto& info) { return info.param.name; });
 
 /// A team in the place of another is refused if it does not fit beside the state that it is to

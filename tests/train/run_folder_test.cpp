@@ -80,11 +80,13 @@ TEST_F(RunFolders, OtherFilesInTheFolderStay) {
   EXPECT_EQ(text_of(folder("run/notes.txt")), "by hand");
 }
 
-TEST_F(RunFolders, ARunThatCannotBeginTakesAwayOnlyTheFolderThatItMade) {
+TEST_F(RunFolders, ARunThatCannotBeginTakesAwayOnlyTheFoldersThatItMade) {
   EXPECT_NE(error_of([&] { train(unfit, options("new")); }), "no error");
   EXPECT_FALSE(fs::exists(folder("new")));
   EXPECT_NE(error_of([&] { train(unfit, options("slash/")); }), "no error");
   EXPECT_FALSE(fs::exists(folder("slash")));
+  EXPECT_NE(error_of([&] { train(unfit, options("of/several/folders")); }), "no error");
+  EXPECT_FALSE(fs::exists(folder("of")));
   fs::create_directory(folder("empty"));
   EXPECT_NE(error_of([&] { train(unfit, options("empty")); }), "no error");
   EXPECT_TRUE(fs::exists(folder("empty")));

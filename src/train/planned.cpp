@@ -1,0 +1,50 @@
+#include "train/planned.h"
+
+#include "core/error.h"
+
+namespace crossbow {
+namespace {
+
+struct Planned {
+  std::string_view name, what;
+};
+
+constexpr std::string_view kGpus = "training on GPUs", kMachines = "training on several machines",
+                           kWorkers = "training with workers of several kinds",
+                           kWeights = "training from the weights of a file",
+                           kSaves = "saving within an epoch";
+constexpr Planned kPlanned[] = {{"gpu", kGpus},
+                                {"gpus", kGpus},
+                                {"cuda", kGpus},
+                                {"mpi", kMachines},
+                                {"hosts", kMachines},
+                                {"distributed", kMachines},
+                                {"nodes", kMachines},
+                                {"ranks", kMachines},
+                                {"min-ranks", kMachines},
+                                {"spares", kMachines},
+                                {"worker", kWorkers},
+                                {"workers", kWorkers},
+                                {"init", kWeights},
+                                {"freeze", kWeights},
+                                {"checkpoint-every", kSaves},
+                                {"save-every", kSaves},
+                                {"target-loss", "stopping at a loss"},
+                                {"target-on", "stopping at a loss"},
+                                {"onnx", "reading or writing of ONNX files"},
+                                {"export", "export of models"},
+                                {"import", "import of models"},
+                                {"convert", "conversion of data sets"},
+                                {"simulate", "simulation of several machines"},
+                                {"report", "report of a run"}};
+
+}  // namespace
+
+void refuse_planned(std::string_view said, std::string_view name) {
+  for (const Planned& planned : kPlanned) {
+    if (name != planned.name) continue;
+    fail_usage("{}: {} does not exist yet in this version", said, planned.what);
+  }
+}
+
+}  // namespace crossbow
