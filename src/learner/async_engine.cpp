@@ -39,7 +39,7 @@ void AsyncEngine::start_from(const Replica& model) {
   turns_ = updates_ = 0;
 }
 
-EnginePlace AsyncEngine::place() {
+EnginePlace AsyncEngine::place() const {
   EnginePlace place;
   place.exchanges = turns_;
   for (int j = 0; j < learners(); ++j) {

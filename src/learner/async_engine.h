@@ -46,10 +46,6 @@ class AsyncEngine final : public Engine {
               AsyncSettings settings, const EngineOptions& options);
 
   void start_from(const Replica& model) override;
-  std::vector<EngineBuffer> buffers() const override;
-  EnginePlace place() override;
-  /// Throws Error if the place is of another number of nodes.
-  void resume(const EnginePlace& place) override;
   std::vector<int32_t> take_turns() override { return std::exchange(order_, {}); }
   std::vector<NodeFailure> take_failures() override;
   std::optional<double> distance() override;
@@ -60,6 +56,9 @@ class AsyncEngine final : public Engine {
   UpdateTraffic update_traffic() const override;
 
  private:
+  std::vector<EngineBuffer> buffers() const override;
+  EnginePlace place() const override;
+  void resume(const EnginePlace& place) override;
   using Seconds = std::chrono::duration<double>;
   enum class Phase { waits_for_turn, in_turn, waits_for_worker, fetches, computes, lands };
   struct NodeClock {

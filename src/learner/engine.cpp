@@ -70,6 +70,21 @@ void Engine::start_from(const Replica& model) {
     device.copy_now(learner.states(), model.states.data(), model.states.size());
     for (const Buffer& slot : learner.slots()) device.zero_now(slot.data(), slot.size());
   }
+  noise_scale_ = {};
+}
+
+EngineState Engine::state() const {
+  EngineState state{place(), buffers()};
+  state.place.noise = noise_scale_;
+  return state;
+}
+
+void Engine::restore(const Replica& model, const EnginePlace& place,
+                     const std::function<void(std::vector<EngineBuffer>)>& fill) {
+  start_from(model);
+  fill(buffers());
+  resume(place);
+  noise_scale_ = place.noise;
 }
 
 Replica& Engine::snapshot() {

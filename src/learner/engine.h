@@ -57,6 +57,12 @@ struct EngineBuffer {
   std::string slot;  // which of the optimizer's
 };
 
+/// With what is evaluated, all that a run needs to go on bit for bit.
+struct EngineState {
+  EnginePlace place;
+  std::vector<EngineBuffer> buffers;  // the engine's own, valid until its next segment
+};
+
 /// Of an asynchronous node, whose batch went to another.
 struct NodeFailure {
   int node;
@@ -85,11 +91,12 @@ class Engine {
   /// what a learner failed with, after which only the destructor may be called.
   int64_t run(const Segment& segment);
 
-  /// What a run needs, beside snapshot(), to go on bit for bit; valid until the next segment.
-  virtual std::vector<EngineBuffer> buffers() const = 0;
-  virtual EnginePlace place() = 0;
-  /// To be called when start_from and what was written to buffers() have brought a run back.
-  virtual void resume(const EnginePlace& place) = 0;
+  EngineState state() const;
+  /// Goes on from the state of another engine, that evaluates `model`, as start_from takes it:
+  /// `fill` writes what that engine's buffers held. Throws Error if the place is of another number
+  /// of nodes.
+  void restore(const Replica& model, const EnginePlace& place,
+               const std::function<void(std::vector<EngineBuffer> buffers)>& fill);
   /// Whose turns there were since the last call, in order; none of learners that wait for each
   /// other.
   virtual std::vector<int32_t> take_turns() { return {}; }
@@ -97,10 +104,6 @@ class Engine {
   /// Nodes that have failed since the last call, while the others go on; any thread.
   virtual std::vector<NodeFailure> take_failures() { return {}; }
 
-  /// Of the learners' gradients in the whole run so far; an engine that does not measure it keeps
-  /// what it was given.
-  const NoiseScale& noise_scale() const { return noise_scale_; }
-  void set_noise_scale(const NoiseScale& before) { noise_scale_ = before; }
   /// The root of the mean square of the learners' distances from the central model, between
   /// segments; nothing where they have no weights of their own.
   virtual std::optional<double> distance() = 0;
@@ -154,6 +157,12 @@ class Engine {
   /// For a device's next learner, by on_each_device; `may_run` says on which workers.
   void add_learner(CompiledModel& model, const LearnerSetup& setup, int device,
                    const std::function<bool(int worker, int learner)>& may_run);
+
+  virtual std::vector<EngineBuffer> buffers() const = 0;
+  /// Without the noise scale.
+  virtual EnginePlace place() const = 0;
+  /// start_from, and what was written to buffers(), have brought the rest back.
+  virtual void resume(const EnginePlace& place) = 0;
 
   virtual void begin(const Segment& segment) = 0;
   /// Gives the worker's queue steps until the segment is over for it, or has failed.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "learner/noise_scale.h"
 #include "sync/async.h"
 
 namespace crossbow {
@@ -40,13 +41,22 @@ struct NodeState {
   NodeReport report;
 };
 
-/// A plain value, to be saved with the buffers.
+/// The numbers of an engine's state. A plain value.
 struct EnginePlace {
   int64_t exchanges = 0;         // or turns of nodes, in the whole run
   int64_t since_exchange = 0;    // steps
   std::vector<NodeState> nodes;  // none of a synchronous engine
   double virtual_time = 0;       // on the virtual clock, in steps of an ordinary learner
   int64_t virtual_steps = 0;     // of each learner of a synchronous engine, on that clock
+  NoiseScale noise;  // of the learners' gradients in the whole run; kept if not measured
+
+  /// For an engine that has so many learners, where there were `before`. One learner's exchanges
+  /// are other ones than those of several: a mean over them starts anew.
+  EnginePlace with_learners(int learners, int before) const {
+    EnginePlace place = *this;
+    if ((learners == 1) != (before == 1)) place.exchanges = place.since_exchange = 0;
+    return place;
+  }
 };
 
 }  // namespace crossbow

@@ -69,6 +69,7 @@ class Nodes {
 
   /// To be saved.
   NodeNumbers& numbers(int node) { return nodes_[static_cast<size_t>(node)].numbers; }
+  const NodeNumbers& numbers(int node) const { return nodes_[static_cast<size_t>(node)].numbers; }
 
  private:
   class Hook;

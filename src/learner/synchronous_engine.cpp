@@ -59,8 +59,10 @@ void SynchronousEngine::start_from(const Replica& model) {
   }
 }
 
-EnginePlace SynchronousEngine::place() {
-  EnginePlace place{lockstep_.exchanges(), lockstep_.since_exchange(), {}};
+EnginePlace SynchronousEngine::place() const {
+  EnginePlace place;
+  place.exchanges = lockstep_.exchanges();
+  place.since_exchange = lockstep_.since_exchange();
   if (time_) place.virtual_time = time_->now();
   if (time_) place.virtual_steps = time_->iterations();
   return place;

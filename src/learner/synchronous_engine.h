@@ -22,9 +22,6 @@ class SynchronousEngine final : public Engine {
                     const EngineOptions& options);
 
   void start_from(const Replica& model) override;
-  std::vector<EngineBuffer> buffers() const override;
-  EnginePlace place() override;
-  void resume(const EnginePlace& place) override;
   std::optional<double> distance() override;
   bool synchronises() const override { return sync_ != nullptr; }
   std::pair<double, double> sync_seconds() const override;
@@ -36,6 +33,9 @@ class SynchronousEngine final : public Engine {
   void restart();
 
  private:
+  std::vector<EngineBuffer> buffers() const override;
+  EnginePlace place() const override;
+  void resume(const EnginePlace& place) override;
   void begin(const Segment& segment) override;
   void work(int worker) override;
   void fail(std::exception_ptr error) override { scheduler_.fail(std::move(error)); }

@@ -1,5 +1,7 @@
 #include "sync/check_options.h"
 
+#include <fmt/format.h>
+
 #include "core/error.h"
 #include "sync/async.h"
 
@@ -28,9 +30,11 @@ void check_momentum(std::string_view name, const SyncOptions& o, SolverNeeds::Mo
   }
 }
 
-void refuse_unused(std::string_view name, const SyncOptions& o, const SyncUses& uses) {
+}  // namespace
+
+void refuse_unused(const SyncOptions& o, const SyncUses& uses, std::string_view why) {
   const auto refuse = [&](bool set, bool used, std::string_view option) {
-    if (set && !used) fail_usage("`{}`: `sync` {} has no use for it; leave it out", option, name);
+    if (set && !used) fail_usage("`{}`: {}; leave it out", option, why);
   };
   refuse(o.period.has_value(), uses.period, "sync-period");
   refuse(o.alpha.has_value(), uses.alpha, "alpha");
@@ -38,11 +42,9 @@ void refuse_unused(std::string_view name, const SyncOptions& o, const SyncUses& 
   refuse(o.averaging_eta.has_value(), uses.averaging_eta, "averaging-eta");
 }
 
-}  // namespace
-
 void check_options(std::string_view name, const SyncOptions& options, const SyncUses& uses,
                    SolverNeeds::Momentum momentum) {
-  refuse_unused(name, options, uses);
+  refuse_unused(options, uses, fmt::format("`sync` {} has no use for it", name));
   if (options.period && *options.period < 1) {
     fail_usage("`sync-period` {}: it must be at least 1", *options.period);
   }

@@ -7,6 +7,9 @@
 
 namespace crossbow {
 
+/// Throws UsageError for an option that is set and not used, for that reason.
+void refuse_unused(const SyncOptions& options, const SyncUses& uses, std::string_view why);
+
 /// Throws UsageError for an option that is set and not used, out of its range, or that contradicts
 /// the algorithm.
 void check_options(std::string_view name, const SyncOptions& options, const SyncUses& uses,

@@ -20,47 +20,50 @@ struct Dataset;
 /// by the program where the comment says so. A plain value.
 struct TrainOptions {
   // What to train, on what.
-  std::string model = "lenet";      // a name that `crossbow models` lists, options after a colon
-  std::optional<std::string> data;  // NAME or NAME:DIR, as `crossbow data` lists
+  std::string model = "lenet";  // a name that `crossbow models` lists, options after a colon
+  std::optional<std::string> data = {};  // NAME or NAME:DIR, as `crossbow data` lists
   /// Instead of `data`: a set that the program holds, see data/memory.h. Not part of a
   /// configuration file, so a run that is resumed must be given it again.
-  std::shared_ptr<const data::Dataset> dataset;
-  int64_t image_size = 0;      // side of an imagefolder's images; 0: as large as the first
-  std::optional<int64_t> pad;  // zeros around a training image for random crops
-  std::optional<bool> mirror;  // flip half of the training images
+  std::shared_ptr<const data::Dataset> dataset = {};
+  int64_t image_size = 0;           // side of an imagefolder's images; 0: as large as the first
+  std::optional<int64_t> pad = {};  // zeros around a training image for random crops
+  std::optional<bool> mirror = {};  // flip half of the training images
 
   // Who computes it.
   /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; or ref, the
   /// slow, plain reference.
   std::string device = "cpu";
-  int64_t batch = 16;               // images a step and learner
-  int64_t splits = 1;               // parts in which a learner takes a batch, to need less memory
-  std::optional<int64_t> learners;  // of each device; auto: found while it trains, see tune_for
-  std::optional<int64_t> threads_per_learner;  // auto: the device's cores shared out
-  std::string sync = "sma";                    // how several learners agree, see sync/sync.h
-  std::optional<int64_t> sync_period;          // steps between exchanges; auto: the algorithm's own
-  std::optional<double> alpha;                 // of an exchange; auto: the algorithm's own
-  std::optional<double> central_momentum;      // of the central model; auto: the algorithm's own
-  std::optional<double> averaging_eta;         // of a mean over time; auto: the algorithm's own
+  int64_t batch = 16;  // images a step and learner
+  int64_t splits = 1;  // parts in which a learner takes a batch, to need less memory
+  std::optional<int64_t> learners =
+      {};  // of each device; auto: found while it trains, see tune_for
+  std::optional<int64_t> threads_per_learner = {};  // auto: the device's cores shared out
+  std::string sync = "sma";                         // how several learners agree, see sync/sync.h
+  std::optional<int64_t> sync_period = {};  // steps between exchanges; auto: the algorithm's own
+  std::optional<double> alpha = {};         // of an exchange; auto: the algorithm's own
+  std::optional<double> central_momentum = {};  // of the central model; auto: the algorithm's own
+  std::optional<double> averaging_eta = {};     // of a mean over time; auto: the algorithm's own
 
   // Of asynchronous algorithms (sync/async.h), whose learners are called nodes.
-  std::optional<double> gossip_probability;  // of a step; auto: the algorithm's own
-  std::optional<int64_t> staleness;  // steps that a node may be ahead of the slowest; auto: any
+  std::optional<double> gossip_probability = {};  // of a step; auto: the algorithm's own
+  std::optional<int64_t> staleness =
+      {};  // steps that a node may be ahead of the slowest; auto: any
   /// When nodes take turns. real: as they are ready; virtual: at seeded times, which repeats a run
   /// on any machine with this processor. Auto: real, or virtual with `deterministic`.
-  std::optional<std::string> clock;
-  std::optional<std::string> straggler;  // NODE:FACTOR,…: nodes whose steps take as much longer
-  std::optional<double> lease;        // seconds after which a node's step has failed; auto: never
-  std::optional<std::string> replay;  // folder of a run whose turns are taken again
+  std::optional<std::string> clock = {};
+  std::optional<std::string> straggler =
+      {};                            // NODE:FACTOR,…: nodes whose steps take as much longer
+  std::optional<double> lease = {};  // seconds after which a node's step has failed; auto: never
+  std::optional<std::string> replay = {};  // folder of a run whose turns are taken again
 
   /// Training images on which the evaluated model's batch-norm statistics are measured, in whole
   /// batches; 0: they are the mean of the learners'. Auto: 2048 for an asynchronous algorithm and
   /// for one whose model lags behind the learners, else 0.
-  std::optional<int64_t> bn_images;
+  std::optional<int64_t> bn_images = {};
   std::string precision = "f32";  // f32, or bf16: weights and statistics stay f32
   uint64_t seed = 1;
-  bool deterministic = false;           // no timed choice: the same bits on a fresh machine too
-  std::optional<std::string> tune_for;  // goodput or throughput, of `learners` auto
+  bool deterministic = false;  // no timed choice: the same bits on a fresh machine too
+  std::optional<std::string> tune_for = {};  // goodput or throughput, of `learners` auto
   bool retune = false;  // look for the best number of learners again, and keep looking
 
   /// What parameters and states start as, by their names in checkpoints, row-major; those not named
@@ -69,27 +72,28 @@ struct TrainOptions {
   std::map<std::string, std::span<const float>> first_weights;
 
   // For how long.
-  std::optional<int64_t> epochs;
-  std::optional<double> target_accuracy;  // stop when the test accuracy reaches it; auto: never
-  int64_t eval_every = 1;                 // epochs between evaluations; the last one always is
+  std::optional<int64_t> epochs = {};
+  std::optional<double> target_accuracy =
+      {};                  // stop when the test accuracy reaches it; auto: never
+  int64_t eval_every = 1;  // epochs between evaluations; the last one always is
   /// Stop when so many evaluations in a row brought no better test accuracy; auto: never.
-  std::optional<int64_t> patience;
+  std::optional<int64_t> patience = {};
 
   // How.
-  std::string loss = "cross-entropy";     // cross-entropy, sigmoid or mse: see models/loss.h
-  std::optional<double> label_smoothing;  // of cross-entropy, in [0, 1); auto: 0
+  std::string loss = "cross-entropy";          // cross-entropy, sigmoid or mse: see models/loss.h
+  std::optional<double> label_smoothing = {};  // of cross-entropy, in [0, 1); auto: 0
   std::string optimizer = "sgd";
-  std::optional<double> lr;  // of one learner
+  std::optional<double> lr = {};  // of one learner
   std::optional<std::string>
       lr_scaling;  // none, linear, sqrt or adascale: see train/rate_scaling.h
-  std::optional<std::string> lr_schedule;            // fixed, step, multistep or cosine
-  std::optional<std::vector<double>> lr_milestones;  // epochs; of step: the one interval
-  std::optional<double> lr_gamma;                    // factor at each milestone
-  std::optional<double> warmup;                      // epochs over which the rate grows from 0
-  std::optional<double> momentum;                    // heavy ball, PyTorch's form
-  std::optional<bool> nesterov;
-  std::optional<double> weight_decay;  // on all parameters
-  std::optional<double> clip_norm;     // largest global norm of the gradient; auto: no limit
+  std::optional<std::string> lr_schedule = {};            // fixed, step, multistep or cosine
+  std::optional<std::vector<double>> lr_milestones = {};  // epochs; of step: the one interval
+  std::optional<double> lr_gamma = {};                    // factor at each milestone
+  std::optional<double> warmup = {};                      // epochs over which the rate grows from 0
+  std::optional<double> momentum = {};                    // heavy ball, PyTorch's form
+  std::optional<bool> nesterov = {};
+  std::optional<double> weight_decay = {};  // on all parameters
+  std::optional<double> clip_norm = {};     // largest global norm of the gradient; auto: no limit
 
   // Where to, and how much to tell.
   std::optional<std::string>
@@ -100,7 +104,7 @@ struct TrainOptions {
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
   /// `target_accuracy`, `eval_every`, `patience`, `keep_best`, `log_every`, `retune` and `out`. Not
   /// part of a configuration file.
-  std::optional<std::string> resume;
+  std::optional<std::string> resume = {};
 };
 
 }  // namespace crossbow

@@ -56,7 +56,6 @@ struct Position {
   int64_t step = 0;              // done by each learner, in the whole run
   EnginePlace engine;
   RateFactor rate_factor;      // that the number of learners asks for
-  NoiseScale noise;            // of the gradients
   double loss_sum = 0;         // this epoch: loss times rows
   double seconds = 0;          // this epoch: of training
   double waiting_seconds = 0;  // in the whole run: of training, waiting for data

@@ -205,7 +205,7 @@ json to_json(const Position& p) {
           {"virtual_time", p.engine.virtual_time},
           {"virtual_steps", p.engine.virtual_steps},
           {"rate_factor", to_json(p.rate_factor)},
-          {"noise", to_json(p.noise)},
+          {"noise", to_json(p.engine.noise)},
           {"loss_sum", p.loss_sum},
           {"seconds", p.seconds},
           {"waiting_seconds", p.waiting_seconds},
@@ -239,7 +239,7 @@ Position position_from_json(const json& value) {
     p.engine.virtual_steps = integer_from(value, "virtual_steps", 0, kMostSteps);
   }
   if (value.contains("rate_factor")) p.rate_factor = rate_factor_from(value.at("rate_factor"));
-  if (value.contains("noise")) p.noise = noise_from(value.at("noise"));
+  if (value.contains("noise")) p.engine.noise = noise_from(value.at("noise"));
   p.loss_sum = value.at("loss_sum").get<double>();
   p.seconds = seconds_from(value, "seconds");
   p.waiting_seconds = seconds_from(value, "waiting_seconds");

@@ -66,6 +66,8 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.tune_for_goodput = o.tune_for == "goodput";
   c.keep_best = o.keep_best;
   c.virtual_clock = is_virtual(o);
+  c.asked_period = o.sync_period.value_or(0);
+  c.replay = o.replay.value_or("");
   expect_what_adascale_needs(c);
   return c;
 }
@@ -119,7 +121,7 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
 }
 
 bool RunConfig::is_live(const TeamConfig& team) const {
-  const bool ordered = virtual_clock || options.replay || clip_norm > 0 || splits > 1;
+  const bool ordered = virtual_clock || !replay.empty() || clip_norm > 0 || splits > 1;
   return team.async && team.async->traits().live && !ordered;
 }
 

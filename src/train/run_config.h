@@ -51,6 +51,8 @@ struct RunConfig {
   bool deterministic = false, retune = false, keep_best = false;
   bool tune_for_goodput = false;
   bool virtual_clock = false;
+  int64_t asked_period = 0;  // of exchanges, in steps; 0: the algorithm's own
+  std::string replay;        // folder of a run whose turns are taken again; empty: none
 
   /// One of `teams`, or another that the run had elsewhere. Throws as make_sync does.
   TeamConfig team(const Arrangement& arrangement) const;

@@ -31,6 +31,8 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
   o.mirror = false;
   o.device = s.device;
   o.batch = s.batch;
+  o.loss = s.loss;
+  o.label_smoothing = s.label_smoothing;
   o.learners = 1;
   o.threads_per_learner = s.threads;
   o.sync = "none";
@@ -141,7 +143,7 @@ class Session::State {
 
 CompiledModel Session::State::compile(const GraphFunction& graph) {
   find_device(config_.device.kind).expect_team(team().threads.threads);
-  CompiledModel model(graph({image_, classes_, config_.batch, {}}),
+  CompiledModel model(graph({image_, classes_, config_.batch, {}, config_.loss}),
                       config_.compile_options(team(), &tuner_));
   model.training(config_.batch);
   return model;

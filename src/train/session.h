@@ -18,25 +18,27 @@
 
 namespace crossbow {
 
-/// An unset optional is what the model's recipe says; of a net of one's own: a rate of 0.01, a
-/// momentum of 0.9, no weight decay.
+/// An unset rate, momentum or weight decay is what the model's recipe says; of a net of one's own:
+/// a rate of 0.01, a momentum of 0.9, no weight decay.
 struct SessionOptions {
   // What the net sees: images of a data set, by its name or as an object, or else of a shape.
-  std::optional<std::string> data;               // NAME or NAME:DIR, as `crossbow data` lists
-  std::shared_ptr<const data::Dataset> dataset;  // for example data::from_memory
-  Shape image;                                   // [channels, height, width]; without a set
-  int64_t classes = 0;                           // without a set
+  std::optional<std::string> data = {};               // NAME or NAME:DIR, as `crossbow data` lists
+  std::shared_ptr<const data::Dataset> dataset = {};  // for example data::from_memory
+  Shape image = {};                                   // [channels, height, width]; without a set
+  int64_t classes = 0;                                // without a set
 
-  int64_t batch = 16;                            // images of a step
-  std::optional<double> lr;                      // of the first steps; set_lr changes it
-  std::optional<double> momentum, weight_decay;  // as of TrainOptions
-  std::optional<double> clip_norm;               // largest norm of the gradient; auto: no limit
+  std::string loss = "cross-entropy";          // cross-entropy, sigmoid or mse: see models/loss.h
+  std::optional<double> label_smoothing = {};  // in [0, 1), of cross-entropy; unset: 0
+  int64_t batch = 16;                          // images of a step
+  std::optional<double> lr = {};               // of the first steps; set_lr changes it
+  std::optional<double> momentum = {}, weight_decay = {};  // as of TrainOptions
+  std::optional<double> clip_norm = {};  // largest norm of the gradient; unset: no limit
   bool nesterov = false;
   uint64_t seed = 1;           // of the first weights, of dropout, of the order of a set's images
   std::string device = "cpu";  // cpu, or ref, the slow, plain reference
-  std::string precision = "f32";   // f32, or bf16: weights and statistics stay f32
-  std::optional<int64_t> threads;  // auto: one a core
-  bool deterministic = false;      // no timed choice of kernels
+  std::string precision = "f32";        // f32, or bf16: weights and statistics stay f32
+  std::optional<int64_t> threads = {};  // unset: one a core
+  bool deterministic = false;           // no timed choice of kernels
 };
 
 /// What the session says of a tensor.

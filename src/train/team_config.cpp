@@ -13,14 +13,7 @@ namespace {
 /// For that many learners in all.
 void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
   if (o.sync == "none") return;
-  SyncOptions options;
-  options.learners = learners;
-  options.period = o.sync_period;
-  options.alpha = o.alpha;
-  options.central_momentum = o.central_momentum;
-  options.averaging_eta = o.averaging_eta;
-  options.momentum = o.momentum.value_or(0);
-  options.nesterov = o.nesterov.value_or(false);
+  const SyncOptions options = sync_options(o, learners);
   if (find_async(o.sync)) {
     auto async = make_async(o.sync, {options, o.gossip_probability});
     validate_nodes(o, *async);
@@ -32,6 +25,18 @@ void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
 }
 
 }  // namespace
+
+SyncOptions sync_options(const TrainOptions& o, int learners) {
+  SyncOptions options;
+  options.learners = learners;
+  options.period = o.sync_period;
+  options.alpha = o.alpha;
+  options.central_momentum = o.central_momentum;
+  options.averaging_eta = o.averaging_eta;
+  options.momentum = o.momentum.value_or(0);
+  options.nesterov = o.nesterov.value_or(false);
+  return options;
+}
 
 DeviceList device_list(std::string_view text) {
   const std::string kind(text.substr(0, text.find(':')));

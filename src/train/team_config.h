@@ -58,4 +58,7 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement);
 /// resumed, which goes on as the team that it was.
 std::vector<TeamConfig> teams_of(const TrainOptions& options);
 
+/// What the options say of synchronisation, for so many learners in all.
+SyncOptions sync_options(const TrainOptions& o, int learners);
+
 }  // namespace crossbow

@@ -72,14 +72,14 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
                team.arrangement.learners, config.options.device, batches, config.batch,
                config.data);
   }
-  const auto& period = config.options.sync_period;
   const int64_t epoch_steps = (batches + learners - 1) / learners;
   const int64_t steps = epoch_steps * config.epochs;
-  if (!period || (!team.sync && !team.async)) return;
+  if (config.asked_period == 0 || (!team.sync && !team.async)) return;
   const int64_t first =
-      team.sync ? team.sync->period(/*after_first_drop=*/false, epoch_steps) : *period;
+      team.sync ? team.sync->period(/*after_first_drop=*/false, epoch_steps) : config.asked_period;
   if (first <= steps) return;
-  fail_usage("`sync-period` {}: the run has {} only, so that {}", *period, count(steps, "step"),
+  fail_usage("`sync-period` {}: the run has {} only, so that {}", config.asked_period,
+             count(steps, "step"),
              learners == 1 ? "no mean over time would be taken"
                            : fmt::format("{} learners would never agree", learners));
 }
@@ -114,8 +114,8 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     expect_changes_fit(changes, config_, pipeline_.batches());
     search_.resume(position_.arrangement, position_.settled, changes);
   } else {
-    if (const auto& replay = config_.options.replay) {
-      tuner_.preset(read_choices(std::filesystem::path(*replay) / "plan.json"));
+    if (!config_.replay.empty()) {
+      tuner_.preset(read_choices(std::filesystem::path(config_.replay) / "plan.json"));
     }
     team = config_.team(search_.start());
     position_.settled = search_.settled();
@@ -155,16 +155,16 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
       write_named(engine.layout(), first, name, values);
     }
   }
-  engine.start_from(first);
-  engine.set_noise_scale(position_.noise);
   if (from) {
     const bool same = from->position.arrangement.learners == team.arrangement.learners;
-    auto buffers = engine.buffers();
-    std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
-    restore(*from, engine.layout(), buffers);
-    engine.resume(position_.engine);
+    engine.restore(first, position_.engine, [&](std::vector<EngineBuffer> buffers) {
+      std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
+      restore(*from, engine.layout(), buffers);
+    });
+  } else {
+    engine.start_from(first);
   }
-  position_.engine = engine.place();
+  position_.engine = engine.state().place;
 }
 
 void Trainer::make(const LearnerChange& change) {
@@ -173,11 +173,7 @@ void Trainer::make(const LearnerChange& change) {
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
-    // One learner's exchanges are other ones than those of several: a mean over them starts anew.
-    const bool was_alone = engine().learners() == 1;
-    if (was_alone != (next.learners() == 1)) {
-      position_.engine.exchanges = position_.engine.since_exchange = 0;
-    }
+    position_.engine = position_.engine.with_learners(next.learners(), engine().learners());
     arrange(next, &before);
     move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());
@@ -189,7 +185,7 @@ void Trainer::make(const LearnerChange& change) {
 
 /// Of all images, where the noise is known.
 std::optional<double> Trainer::efficiency_now() const {
-  const auto noise = position_.noise.images(config_.batch);
+  const auto noise = position_.engine.noise.images(config_.batch);
   if (!noise) return {};
   return efficiency(*noise, config_.batch, team_->engine->learners());
 }
@@ -263,7 +259,7 @@ bool Trainer::train_epoch() {
   progress.done = std::min(position_.batch * config_.batch, samples());
   progress.total = samples();
   if (position_.batch == 0) {
-    search_.reconsider(position_.noise.images(config_.batch));
+    search_.reconsider(position_.engine.noise.images(config_.batch));
     if (config_.lr_scaling == "adascale" && position_.epoch > 0) move_rate();
   }
   make_changes();
@@ -307,8 +303,7 @@ bool Trainer::train_segment() {
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
 
-  position_.engine = engine().place();
-  position_.noise = engine().noise_scale();
+  position_.engine = engine().state().place;
   const bool stopped = done < segment.batches && !search_.moving();
   make_changes();
   return !stopped;
@@ -367,7 +362,7 @@ bool Trainer::finish_epoch() {
   record.learners = position_.arrangement.learners;
   record.distance = engine().distance();
   if (config_.virtual_clock) record.virtual_time = position_.engine.virtual_time;
-  const auto noise = position_.noise.images(config_.batch);
+  const auto noise = position_.engine.noise.images(config_.batch);
   if (noise && std::isfinite(*noise)) record.noise_scale = noise;
   record.efficiency = efficiency_now();
   if (record.efficiency) record.goodput = record.images_per_second * *record.efficiency;
@@ -420,7 +415,7 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.history = history_;
   checkpoint.plan = tuner_.choices();
   store(team_->engine->layout(), model, checkpoint);
-  store(team_->engine->layout(), team_->engine->buffers(), checkpoint);
+  store(team_->engine->layout(), team_->engine->state().buffers, checkpoint);
   return checkpoint;
 }
 
@@ -429,7 +424,7 @@ void Trainer::save() {
 }
 
 void Trainer::save(const Replica& model) {
-  if (!all_finite(engine().layout(), model, engine().buffers())) {
+  if (!all_finite(engine().layout(), model, engine().state().buffers)) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step, recorder_.rate_at(position_.batch));
   }

@@ -9,6 +9,7 @@
 #include "data/memory.h"
 #include "device/device.h"
 #include "sync/async.h"
+#include "sync/check_options.h"
 #include "train/config.h"
 #include "train/nodes_config.h"
 #include "train/schedule.h"
@@ -129,16 +130,11 @@ void validate_agreement(const TrainOptions& o) {
     fail_usage("`device` {}: say how its learners are to agree, for example with `sync` sma",
                o.device);
   }
-  const SyncUses uses = sync_alone(o.sync).value_or(SyncUses{});
-  const auto refuse = [](std::string_view name, bool set, bool used) {
-    if (!set || used) return;
-    fail_usage("`{}`: one learner alone has nobody to agree with; leave it out", name);
-  };
-  refuse("sync-period", o.sync_period.has_value(), uses.period);
-  refuse("alpha", o.alpha.has_value(), uses.alpha);
-  refuse("central-momentum", o.central_momentum.has_value(), uses.central_momentum);
-  refuse("averaging-eta", o.averaging_eta.has_value(), uses.averaging_eta);
-  for (const auto& [name, set] : of_nodes(o)) refuse(name, set, false);
+  constexpr std::string_view kAlone = "one learner alone has nobody to agree with";
+  refuse_unused(sync_options(o, 1), sync_alone(o.sync).value_or(SyncUses{}), kAlone);
+  for (const auto& [name, set] : of_nodes(o)) {
+    if (set) fail_usage("`{}`: {}; leave it out", name, kAlone);
+  }
 }
 
 void validate_schedule(const TrainOptions& o) {

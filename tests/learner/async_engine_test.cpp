@@ -31,7 +31,7 @@ TEST(AsyncClock, AStragglerTakesFewerSteps) {
     data.longest_delay_us = 2500;
     AsyncRunner engine(run);
     for (int epoch = 0; epoch < 4; ++epoch) engine.run(data);
-    const auto nodes = engine->place().nodes;
+    const auto nodes = engine->state().place.nodes;
     EXPECT_EQ(nodes[0].report.updates + nodes[1].report.updates, 4 * kBatches);
     EXPECT_GE(nodes[0].report.updates, 2 * nodes[1].report.updates);
     EXPECT_GE(nodes[1].report.largest_staleness, 3);
@@ -52,7 +52,7 @@ TEST(AsyncClock, KeepsABoundOnStaleness) {
       data.longest_delay_us = 500;
       AsyncRunner engine(run);
       EXPECT_EQ(engine.run(data), kBatches);
-      const auto nodes = engine->place().nodes;
+      const auto nodes = engine->state().place.nodes;
       int64_t least = kBatches, most = 0;
       for (const auto& node : nodes) {
         least = std::min(least, node.report.updates);
@@ -88,8 +88,8 @@ TEST(AsyncMass, IsConserved) {
     const auto total = [&] {
       Vector sum(static_cast<size_t>(kInputs));
       double mass = 0;
-      const auto states = engine->place().nodes;
-      const auto buffers = engine->buffers();
+      const auto states = engine->state().place.nodes;
+      const auto buffers = engine->state().buffers;
       for (int j = 0; j < run.nodes(); ++j) {
         const auto w = engine.weights(j);
         const auto& numbers = states[static_cast<size_t>(j)].numbers;

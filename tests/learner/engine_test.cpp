@@ -44,8 +44,8 @@ TEST(Engine, StartsAfreshWhereverItWas) {
   }
 }
 
-/// What buffers() and the snapshot hold is all there is to a run.
-TEST(Engine, GoesOnFromItsBuffers) {
+/// The state and the snapshot are all there is to a run.
+TEST(Engine, GoesOnFromItsState) {
   for (const char* sync : {"sma-paper", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
     QuadraticData data;
     QuadraticRun run{sync, {.learners = 4, .momentum = 0.9}};
@@ -55,14 +55,16 @@ TEST(Engine, GoesOnFromItsBuffers) {
     whole.run(data);
     first.run(data);
 
-    second->start_from(first->snapshot());
-    const auto from = first->buffers(), to = second->buffers();
-    ASSERT_EQ(from.size(), to.size());
-    for (size_t i = 0; i < from.size(); ++i) {
-      const bool states = from[i].kind == EngineBuffer::Kind::states;
-      if (!states) to[i].device->copy_now(to[i].data, from[i].data, kInputs * sizeof(float));
-    }
-    second->resume(first->place());
+    const Replica& model = first->snapshot();
+    const EngineState state = first->state();
+    second->restore(model, state.place, [&](const std::vector<EngineBuffer>& to) {
+      const std::vector<EngineBuffer>& from = state.buffers;
+      ASSERT_EQ(from.size(), to.size());
+      for (size_t i = 0; i < from.size(); ++i) {
+        const bool states = from[i].kind == EngineBuffer::Kind::states;
+        if (!states) to[i].device->copy_now(to[i].data, from[i].data, kInputs * sizeof(float));
+      }
+    });
     second.run(data);
     EXPECT_EQ(whole.z(), second.z()) << sync;
     EXPECT_EQ(whole.weights(2), second.weights(2)) << sync;

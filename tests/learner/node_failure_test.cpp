@@ -63,7 +63,7 @@ AsyncRun faulty(const std::string& sync, int nodes, Clock clock, int workers = 2
 /// From now on all that is the node's is NaN.
 void poison(AsyncRunner& engine, int node) {
   const auto bytes = engine->snapshot().parameters.size();
-  for (const EngineBuffer& buffer : engine->buffers()) {
+  for (const EngineBuffer& buffer : engine->state().buffers) {
     const bool own =
         buffer.kind == EngineBuffer::Kind::weights || buffer.kind == EngineBuffer::Kind::slot;
     if (own && buffer.index == node) std::memset(buffer.data, 0xff, bytes);
@@ -90,12 +90,12 @@ TEST(NodeFailures, TheOthersGoOnWithItsBatch) {
           const auto failures = engine->take_failures();
           ASSERT_EQ(failures.size(), 1u);
           EXPECT_EQ(failures[0].why, fmt::format("no luck with {}", bad));
-          EXPECT_EQ(failed_nodes(engine->place().nodes), std::set{failures[0].node});
-          EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
+          EXPECT_EQ(failed_nodes(engine->state().place.nodes), std::set{failures[0].node});
+          EXPECT_EQ(rows_learned(engine->state().place.nodes), QuadraticData::kEpochRows);
           if (entry.name != "hogwild") poison(engine, failures[0].node);
           const float first = engine.losses[1];
           for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(engine.run(data), kBatches);
-          EXPECT_EQ(rows_learned(engine->place().nodes), 4 * QuadraticData::kEpochRows);
+          EXPECT_EQ(rows_learned(engine->state().place.nodes), 4 * QuadraticData::kEpochRows);
           EXPECT_LT(engine.losses[1], first);
           expect_finite(engine.z());
           EXPECT_TRUE(std::isfinite(engine->distance().value_or(0)));
@@ -115,9 +115,9 @@ TEST(NodeFailures, OneNodeIsEnough) {
       QuadraticData data;
       Trials trials(Trials::ByBatch{{1, 1}, {2, 1}, {8, 1}});
       EXPECT_EQ(engine.run(data), kBatches);
-      EXPECT_EQ(failed_nodes(engine->place().nodes).size(), 3u);
+      EXPECT_EQ(failed_nodes(engine->state().place.nodes).size(), 3u);
       EXPECT_EQ(engine.run(data), kBatches);
-      EXPECT_EQ(rows_learned(engine->place().nodes), 2 * QuadraticData::kEpochRows);
+      EXPECT_EQ(rows_learned(engine->state().place.nodes), 2 * QuadraticData::kEpochRows);
       expect_finite(engine.z());
     }
   }
@@ -142,7 +142,7 @@ TEST(NodeFailures, ABoundOnStalenessDoesNotWaitForThem) {
     QuadraticData data;
     Trials trials(Trials::ByBatch{{1, 1}});
     EXPECT_EQ(engine.run(data), kBatches);
-    EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
+    EXPECT_EQ(rows_learned(engine->state().place.nodes), QuadraticData::kEpochRows);
   }
 }
 
@@ -155,7 +155,7 @@ TEST(NodeFailures, AStepThatHasOutlastedItsLeaseIsNotUsed) {
   Trials trials({}, {{4, 500}});
   EXPECT_EQ(engine.run(data), kBatches);
   EXPECT_EQ(trials.tries(4), 2);
-  const std::vector<NodeState> nodes = engine->place().nodes;
+  const std::vector<NodeState> nodes = engine->state().place.nodes;
   const std::set<int> failed = failed_nodes(nodes);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_GT(nodes[static_cast<size_t>(*failed.begin())].report.busy, 0.5);
@@ -170,9 +170,9 @@ TEST(NodeFailures, LeaveZeros) {
     QuadraticData data;
     const Trials trials(Trials::ByBatch{{4, 1}});
     engine.run(data);
-    const int node = *failed_nodes(engine->place().nodes).begin();
+    const int node = *failed_nodes(engine->state().place.nodes).begin();
     const auto elements = static_cast<size_t>(engine->layout().parameter_elements);
-    for (const EngineBuffer& buffer : engine->buffers()) {
+    for (const EngineBuffer& buffer : engine->state().buffers) {
       const bool own =
           buffer.kind == EngineBuffer::Kind::weights || buffer.kind == EngineBuffer::Kind::slot;
       if (entry.name == "hogwild" || !own || buffer.index != node) continue;
@@ -192,7 +192,7 @@ TEST(NodeFailures, TheLastNodeTakesItsMail) {
     QuadraticData data;
     const Trials trials(Trials::ByBatch{{bad, 1}});
     engine.run(data);
-    const std::vector<NodeState> nodes = engine->place().nodes;
+    const std::vector<NodeState> nodes = engine->state().place.nodes;
     const auto failed = static_cast<size_t>(*failed_nodes(nodes).begin());
     EXPECT_EQ(nodes[1 - failed].numbers.inbox.messages, 0);
   }
@@ -212,9 +212,9 @@ TEST(NodeFailures, AStepThatOutlastsItsLeaseIsNotUsed) {
       const auto failures = engine->take_failures();
       ASSERT_EQ(failures.size(), 1u);
       EXPECT_EQ(failures[0].why, "its step took longer than 0.2 s");
-      EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
+      EXPECT_EQ(rows_learned(engine->state().place.nodes), QuadraticData::kEpochRows);
       EXPECT_EQ(engine.run(data), kBatches);
-      EXPECT_EQ(rows_learned(engine->place().nodes), 2 * QuadraticData::kEpochRows);
+      EXPECT_EQ(rows_learned(engine->state().place.nodes), 2 * QuadraticData::kEpochRows);
       expect_finite(engine.z());
     }
   }
@@ -235,7 +235,7 @@ TEST(NodeFailures, AStoppedSegmentHasNoGap) {
         EXPECT_EQ(trials.tries(b) > 0, b < done) << b << " of " << done;
       }
       EXPECT_EQ(engine->run(engine.segment(data, done, kBatches - done)), kBatches - done);
-      EXPECT_EQ(rows_learned(engine->place().nodes), QuadraticData::kEpochRows);
+      EXPECT_EQ(rows_learned(engine->state().place.nodes), QuadraticData::kEpochRows);
     }
   }
 }
@@ -248,12 +248,12 @@ TEST(NodeFailures, AreKeptByARunThatGoesOn) {
     const Trials trials(Trials::ByBatch{{2, 1}});
     before.run(data);
   }
-  after->resume(before->place());
-  EXPECT_EQ(failed_nodes(after->place().nodes), failed_nodes(before->place().nodes));
+  after->restore(before->snapshot(), before->state().place, [](const auto&) {});
+  EXPECT_EQ(failed_nodes(after->state().place.nodes), failed_nodes(before->state().place.nodes));
   EXPECT_EQ(after.run(data), kBatches);
-  const int node = *failed_nodes(after->place().nodes).begin();
-  EXPECT_EQ(after->place().nodes[static_cast<size_t>(node)].report.updates,
-            before->place().nodes[static_cast<size_t>(node)].report.updates);
+  const int node = *failed_nodes(after->state().place.nodes).begin();
+  EXPECT_EQ(after->state().place.nodes[static_cast<size_t>(node)].report.updates,
+            before->state().place.nodes[static_cast<size_t>(node)].report.updates);
 }
 
 }  // namespace

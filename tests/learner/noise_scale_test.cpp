@@ -143,8 +143,8 @@ double measured(const std::string& name, int learners, double momentum,
     s.losses = losses;
     s.progress = [](int64_t) {};
     engine.run(s);
-    noise += engine.noise_scale().noise;
-    signal += engine.noise_scale().signal;
+    noise += engine.state().place.noise.noise;
+    signal += engine.state().place.noise.signal;
   }
   return NoiseScale{noise, signal, 24}.images(kRows).value();
 }

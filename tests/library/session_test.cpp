@@ -120,14 +120,16 @@ TEST(Session, GivesBackTheWeightsThatWereSet) {
   EXPECT_EQ(session.get("conv2.weight"), before);
 }
 
-void expect_the_steps_of_train(std::optional<double> clip_norm) {
+/// `set` sets options that both have.
+template <typename Set>
+void expect_the_steps_of_train(Set set) {
   Folder folder;
   auto o = run_options();
-  o.clip_norm = clip_norm;
+  set(o);
   o.out = folder.path().string();
   const auto result = crossbow::train(small_net::logits, o);
   auto like_it = like_the_run();
-  like_it.clip_norm = clip_norm;
+  set(like_it);
   Session session(small_net::logits, like_it);
   double losses = 0;
   for (int step = 0; step < 12; ++step) {
@@ -145,11 +147,34 @@ void expect_the_steps_of_train(std::optional<double> clip_norm) {
 }
 
 TEST(Session, ADatasetsStepsAreThoseOfTrain) {
-  expect_the_steps_of_train({});
+  expect_the_steps_of_train([](auto&) {});
 }
 
 TEST(Session, ClippedStepsAreThoseOfTrain) {
-  expect_the_steps_of_train(0.05);
+  expect_the_steps_of_train([](auto& o) { o.clip_norm = 0.05; });
+}
+
+TEST(Session, StepsByAnotherLossAreThoseOfTrain) {
+  expect_the_steps_of_train([](auto& o) { o.loss = "sigmoid"; });
+  expect_the_steps_of_train([](auto& o) { o.loss = "mse"; });
+  expect_the_steps_of_train([](auto& o) { o.label_smoothing = 0.2; });
+}
+
+/// Of logits that are all 0, a guess has the loss that a table would give.
+TEST(Session, StepsByTheLossThatWasChosen) {
+  const auto first_loss = [](const char* loss) {
+    auto o = small_net::options("cpu");
+    o.loss = loss;
+    Session session(small_net::logits, o);
+    for (const char* name : {"dense.weight", "dense.bias"}) {
+      session.set(name, std::vector<float>(session.get(name).size()));
+    }
+    const auto batch = small_net::batch(0);
+    return session.step(batch.images, batch.labels);
+  };
+  EXPECT_NEAR(first_loss("cross-entropy"), std::log(5), 1e-5);
+  EXPECT_NEAR(first_loss("sigmoid"), std::log(2), 1e-5);
+  EXPECT_NEAR(first_loss("mse"), 0.2, 1e-5);
 }
 
 TEST(Session, ClipsTheGradient) {
@@ -302,6 +327,8 @@ TEST(Session, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(made([](SessionOptions& o) { o.dataset = dataset(); }),
             "image and classes are those of the data set: leave them out");
   EXPECT_EQ(made([](SessionOptions& o) { o.momentum = 1; }), "`momentum` 1: it must be below 1");
+  EXPECT_EQ(made([](SessionOptions& o) { o.loss = "msee"; }),
+            "`loss` msee: this version knows cross-entropy, sigmoid, mse; did you mean 'mse'?");
   EXPECT_EQ(made([](SessionOptions& o) { o.clip_norm = 0; }), "`clip-norm` 0: it must be above 0");
   EXPECT_EQ(made([](SessionOptions& o) { o.classes = 4; }),
             "the model 'own' ends in shape [8, 5], but a batch of 8 in 4 classes needs [8, 4]");

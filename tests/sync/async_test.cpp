@@ -287,17 +287,20 @@ TEST_P(Async, HasTheSameBitsWhateverTheWorkersAndTheirTiming) {
 
 void copy_all(AsyncRunner& from, AsyncRunner& to, const AsyncRun& run) {
   Device& device = find_device(run.device);
-  const auto source = from->buffers(), target = to->buffers();
-  ASSERT_EQ(source.size(), target.size());
   const auto& layout = from->layout();
-  for (size_t i = 0; i < source.size(); ++i) {
-    const int64_t elements = source[i].kind == EngineBuffer::Kind::states
-                                 ? layout.state_elements
-                                 : layout.parameter_elements;
-    if (elements == 0) continue;
-    device.copy_now(target[i].data, source[i].data, static_cast<size_t>(elements) * sizeof(float));
-  }
-  to->resume(from->place());
+  const Replica first(layout, /*with_gradients=*/false);
+  const auto [place, source] = from->state();
+  to->restore(first, place, [&, &source = source](const std::vector<EngineBuffer>& target) {
+    ASSERT_EQ(source.size(), target.size());
+    for (size_t i = 0; i < source.size(); ++i) {
+      const int64_t elements = source[i].kind == EngineBuffer::Kind::states
+                                   ? layout.state_elements
+                                   : layout.parameter_elements;
+      if (elements == 0) continue;
+      device.copy_now(target[i].data, source[i].data,
+                      static_cast<size_t>(elements) * sizeof(float));
+    }
+  });
 }
 
 /// In segments of all kinds: ended by a drop of the rate, by a stop, and gone on with elsewhere.

@@ -150,7 +150,7 @@ void go_on(QuadraticEngine& from, QuadraticEngine& to) {
   saved.classes = 10;
   saved.samples = 60000;
   store(from->layout(), from->snapshot(), saved);
-  store(from->layout(), from->buffers(), saved);
+  store(from->layout(), from->state().buffers, saved);
   const Checkpoint read = decoded(encoded(saved));
   std::set<std::string> slots;
   for (const auto& tensor : read.tensors) {
@@ -159,9 +159,9 @@ void go_on(QuadraticEngine& from, QuadraticEngine& to) {
   EXPECT_EQ(slots, (std::set<std::string>{"m", "v"}));
   const Replica first(to->layout(), /*with_gradients=*/false);
   restore(read, to->layout(), first);
-  to->start_from(first);
-  restore(read, to->layout(), to->buffers());
-  to->resume(from->place());
+  to->restore(first, from->state().place, [&](const std::vector<EngineBuffer>& buffers) {
+    restore(read, to->layout(), buffers);
+  });
 }
 
 class OwnOptimizer : public ::testing::TestWithParam<std::string> {};
