@@ -103,7 +103,7 @@ void print_slowest_ops(const BenchmarkResult& r) {
 }
 
 void print_bound(std::FILE* to, const BenchmarkResult& r) {
-  const Bound& b = r.bound;
+  const Roofline& b = r.bound;
   put_wrapped(
       to, "  bound    ",
       fmt::format("{:.0f} % reached of {:.3f} ms a step: products alone {:.3f}, bytes of other "

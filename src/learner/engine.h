@@ -19,7 +19,7 @@
 #include "learner/noise_scale.h"
 #include "learner/pace.h"
 #include "learner/workers.h"
-#include "plan/bound.h"
+#include "plan/roofline.h"
 
 namespace crossbow {
 

@@ -151,7 +151,7 @@ class Bench {
     engine_->workers().run([&](int worker) {
       if (worker != 0) return;
       r.ops = time_ops(*engine_, *program_, noise_, seconds / 2);
-      r.bound = measure_bound(*program_, engine_->update_traffic(), engine_->device());
+      r.bound = measure_roofline(*program_, engine_->update_traffic(), engine_->device());
     });
     return r;
   }

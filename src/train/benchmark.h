@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "learner/arrangement.h"
-#include "plan/bound.h"
 #include "plan/compiled_model.h"
+#include "plan/roofline.h"
 #include "train/run_config.h"
 
 namespace crossbow {
@@ -28,7 +28,7 @@ struct BenchmarkResult {
   size_t arena_bytes = 0, arena_bytes_without_reuse = 0;
   int64_t parameters = 0;
   std::vector<OpTime> ops;  // as they run
-  Bound bound;              // what a step could not be faster than
+  Roofline bound;           // what a step could not be faster than
 
   /// How much of the bound the step reaches, 1 being all.
   double reached() const { return bound.seconds() * 1e3 / step_ms; }

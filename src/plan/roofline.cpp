@@ -1,4 +1,4 @@
-#include "plan/bound.h"
+#include "plan/roofline.h"
 
 #include <algorithm>
 #include <chrono>
@@ -31,8 +31,8 @@ double copy_bandwidth(size_t working_set, int threads) {
 
 }  // namespace
 
-Bound measure_bound(const Program& program, const UpdateTraffic& traffic, Device& device) {
-  Bound bound;
+Roofline measure_roofline(const Program& program, const UpdateTraffic& traffic, Device& device) {
+  Roofline bound;
   size_t bytes = 0;
   const auto kernels = program.prepared_kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -6,7 +6,7 @@
 namespace crossbow {
 
 /// Seconds that one step cannot be shorter than, by part.
-struct Bound {
+struct Roofline {
   double library =
       0;  // products and library kernels, each alone in warm memory, the least of several
   double element_wise =
@@ -25,6 +25,6 @@ struct UpdateTraffic {
 };
 
 /// Takes a second or so. Call with the OpenMP width set to the program's threads.
-Bound measure_bound(const Program& program, const UpdateTraffic& traffic, Device& device);
+Roofline measure_roofline(const Program& program, const UpdateTraffic& traffic, Device& device);
 
 }  // namespace crossbow
