@@ -1,0 +1,182 @@
+#include "device/cuda/cudnn.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "device/cuda/runtime.h"
+
+namespace crossbow::cuda {
+namespace {
+
+constexpr const char* kLibrary = "libcudnn.so.9";
+constexpr size_t kOldest = 90800;  // the first that chooses for a GPU that is not there
+
+/// The functions that we call.
+class Library {
+ public:
+  Library() : handle_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+    if (!handle_) {
+      fail(
+          "convolutions on GPUs need NVIDIA's cuDNN 9.8 or later, and {} cannot be loaded ({}): "
+          "install it, or put its folder into LD_LIBRARY_PATH",
+          kLibrary, dlerror());
+    }
+    load(version, "cudnnGetVersion");
+    if (version() < kOldest) {
+      fail("{} is cuDNN {}.{}, and convolutions on GPUs need 9.8 or later: install that", kLibrary,
+           version() / 10000, version() / 100 % 100);
+    }
+    load(error_string, "cudnnGetErrorString");
+    load(last_error, "cudnnGetLastErrorString");
+    load(create_handle, "cudnnCreate");
+    load(destroy_handle, "cudnnDestroy");
+    load(set_stream, "cudnnSetStream");
+    load(create, "cudnnBackendCreateDescriptor");
+    load(destroy, "cudnnBackendDestroyDescriptor");
+    load(set, "cudnnBackendSetAttribute");
+    load(get, "cudnnBackendGetAttribute");
+    load(finish, "cudnnBackendFinalize");
+    load(execute, "cudnnBackendExecute");
+  }
+
+  decltype(&cudnnGetVersion) version;
+  decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnGetLastErrorString) last_error;
+  decltype(&cudnnCreate) create_handle;
+  decltype(&cudnnDestroy) destroy_handle;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnBackendCreateDescriptor) create;
+  decltype(&cudnnBackendDestroyDescriptor) destroy;
+  decltype(&cudnnBackendSetAttribute) set;
+  decltype(&cudnnBackendGetAttribute) get;
+  decltype(&cudnnBackendFinalize) finish;
+  decltype(&cudnnBackendExecute) execute;
+
+ private:
+  template <typename Function>
+  void load(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(handle_, name));
+    if (!function) fail("{} lacks {}: install cuDNN 9.8 or later", kLibrary, name);
+  }
+
+  void* const handle_;  // for as long as the process lives
+};
+
+/// Loaded by the first call.
+const Library& cudnn() {
+  static const Library library;
+  return library;
+}
+
+void expect(cudnnStatus_t status, std::string_view what) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char why[512] = {};
+  cudnn().last_error(why, sizeof why);
+  fail("{}: cuDNN says {} {}", what, cudnn().error_string(status), why);
+}
+
+/// A thread's own, by GPU.
+class Handles {
+ public:
+  Handles() = default;
+  Handles(const Handles&) = delete;
+  ~Handles() {
+    for (const auto& [gpu, handle] : handles_) cudnn().destroy_handle(handle);
+  }
+  cudnnHandle_t of_current_gpu() {
+    int gpu = 0;
+    cuda::check(cudaGetDevice(&gpu), "asking for the current GPU");
+    cudnnHandle_t& handle = handles_[gpu];
+    if (!handle) expect(cudnn().create_handle(&handle), "preparing cuDNN");
+    return handle;
+  }
+
+ private:
+  std::map<int, cudnnHandle_t> handles_;
+};
+
+}  // namespace
+
+CudnnObject::CudnnObject(cudnnBackendDescriptorType_t type) {
+  expect(cudnn().create(type, &object_), "describing work for a GPU");
+}
+
+CudnnObject::~CudnnObject() {
+  if (object_) cudnn().destroy(object_);
+}
+
+CudnnObject::CudnnObject(CudnnObject&& other) noexcept
+    : object_(std::exchange(other.object_, nullptr)) {}
+
+CudnnObject& CudnnObject::operator=(CudnnObject&& other) noexcept {
+  std::swap(object_, other.object_);
+  return *this;
+}
+
+void CudnnObject::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                      int64_t count, const void* values) {
+  expect(cudnn().set(object_, name, type, count, values), "describing work for a GPU");
+}
+
+bool CudnnObject::is_unsupported_when_finished() {
+  const cudnnStatus_t status = cudnn().finish(object_);
+  // Of the status's thousands, 3 is that of what is not supported.
+  if (status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000) return true;
+  expect(status, "describing work for a GPU");
+  return false;
+}
+
+void CudnnObject::finish() {
+  expect(cudnn().finish(object_), "describing work for a GPU");
+}
+
+int64_t CudnnObject::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                         size_t most, void* values) const {
+  int64_t count = 0;
+  expect(cudnn().get(object_, name, type, static_cast<int64_t>(most), &count, values),
+         "asking cuDNN");
+  return count;
+}
+
+std::vector<CudnnObject> CudnnObject::get_objects(cudnnBackendAttributeName_t name,
+                                                  cudnnBackendDescriptorType_t type,
+                                                  int64_t most) const {
+  std::vector<CudnnObject> objects;
+  std::vector<cudnnBackendDescriptor_t> pointers;
+  for (; most > 0; --most) pointers.push_back(objects.emplace_back(type).object_);
+  const int64_t count = get(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, pointers.size(), pointers.data());
+  objects.erase(objects.begin() + std::min(count, std::ssize(objects)), objects.end());
+  return objects;
+}
+
+void CudnnObject::execute(const CudnnObject& operands) const {
+  thread_local Handles handles;
+  const cudnnHandle_t handle = handles.of_current_gpu();
+  expect(cudnn().set_stream(handle, current_stream()), "choosing a stream");
+  expect(cudnn().execute(handle, object_, operands.object_), "giving a GPU work");
+}
+
+CudnnObject gpu_properties(int index) {
+  CudnnObject properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, int32_t{index});
+  properties.finish();
+  return properties;
+}
+
+CudnnObject gpu_properties(std::string_view json) {
+  CudnnObject properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span(json.data(), json.size()));
+  properties.finish();
+  return properties;
+}
+
+std::string json_of(const CudnnObject& properties) {
+  const auto text = properties.get<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+  return {text.begin(), text.end()};
+}
+
+}  // namespace crossbow::cuda

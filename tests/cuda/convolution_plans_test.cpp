@@ -1,0 +1,114 @@
+// What cuDNN has for the convolutions of our nets on GPUs that are not there.
+#include "kernels/cuda/convolution_plans.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "models/model.h"
+#include "plan/compiled_model.h"
+#include "support/error_text.h"
+
+namespace crossbow::cuda {
+namespace {
+
+/// The properties that cuDNN 9.8 and later ask for.
+std::string described(int version, int processors, int shared_bytes, int64_t memory, int64_t cache,
+                      const char* name) {
+  return fmt::format(
+      R"({{"cudaDeviceId":0,"deviceVer":{},"driverVer":13000,"isTccDriver":0,"maxCtasPerSM":32,)"
+      R"("maxRegistersPerSM":65536,"maxSharedMemoryPerBlock":49152,)"
+      R"("maxSharedMemoryPerBlockOptin":{},"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+      R"("memClockRateKHz":1500000,"multiProcessorCount":{},"pciDeviceId":0,"regsPerBlock":65536,)"
+      R"("reservedSharedMemoryPerBlock":1024,"smClockRateKHz":1500000,"supportCoopLaunch":1,)"
+      R"("totalGlobalMem":{},"warpSize":32,"maxGridSize":[2147483647,65535,65535],)"
+      R"("maxBlockSize":[1024,1024,64],"l2CacheSize":{},"deviceName":"{}"}})",
+      version, shared_bytes, processors, memory, cache, name);
+}
+
+const int64_t kGiB = int64_t{1} << 30;
+
+struct Gpu {
+  const char* name;
+  std::string json;
+};
+
+void PrintTo(const Gpu& gpu, std::ostream* out) {
+  *out << gpu.name;
+}
+
+class ConvolutionPlans : public ::testing::TestWithParam<Gpu> {
+ protected:
+  void SetUp() override {
+    try {
+      gpu_.emplace(gpu_properties(GetParam().json));
+    } catch (const Error& e) {
+      const std::string why = e.what();
+      if (why.find("cannot be loaded") == why.npos && why.find("or later") == why.npos) throw;
+      GTEST_SKIP() << why;
+    }
+  }
+
+  std::optional<CudnnObject> gpu_;
+};
+
+/// Of every model's training step, each once.
+std::vector<Convolution> convolutions(int64_t batch, DType dtype) {
+  std::vector<Convolution> all;
+  std::set<std::string> known;
+  for (const Model* model : all_models()) {
+    const ModelSpec spec{model->default_image, model->default_classes, batch, {}};
+    const Graph graph = training_graph(build_model(model->name, spec), batch);
+    for (const Node& node : graph.nodes()) {
+      if (!node.op->name.starts_with("conv2d")) continue;
+      const Convolution c = Convolution::of(graph, node, dtype);
+      if (known.insert(c.key()).second) all.push_back(c);
+    }
+  }
+  return all;
+}
+
+TEST_P(ConvolutionPlans, AreThereForEveryModel) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t batch : {2, 16}) {
+      const std::vector<Convolution> all = convolutions(batch, dtype);
+      EXPECT_GT(all.size(), 20u);
+      for (const Convolution& c : all) {
+        const std::vector<ConvolutionPlan> plans = convolution_plans(c, *gpu_);
+        EXPECT_FALSE(plans.empty()) << c.key();
+        std::set<std::string> names;
+        for (const ConvolutionPlan& plan : plans) {
+          EXPECT_TRUE(names.insert(plan.name).second) << plan.name;
+          EXPECT_LE(plan.workspace_bytes, size_t{1} << 30) << c.key() << ": " << plan.name;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ConvolutionPlans, AreTheSameWhenAskedAgain) {
+  const Convolution c = convolutions(16, DType::f32).front();
+  const auto first = convolution_plans(c, *gpu_), again = convolution_plans(c, *gpu_);
+  ASSERT_EQ(first.size(), again.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].name, again[i].name);
+    EXPECT_EQ(first[i].workspace_bytes, again[i].workspace_bytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Described, ConvolutionPlans,
+    ::testing::Values(
+        Gpu{"sm_80", described(800, 108, 166912, 80 * kGiB, 41943040, "NVIDIA A100-SXM4-80GB")},
+        Gpu{"sm_90", described(900, 132, 232448, 80 * kGiB, 52428800, "NVIDIA H100 80GB HBM3")}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(GpuProperties, ThatAreIncompleteAreRefused) {
+  const std::string error =
+      testing::error_of([] { gpu_properties(std::string_view(R"({"deviceVer":900})")); });
+  if (error.find("cannot be loaded") != error.npos) GTEST_SKIP() << error;
+  EXPECT_NE(error.find("cuDNN says"), error.npos) << error;
+}
+
+}  // namespace
+}  // namespace crossbow::cuda
