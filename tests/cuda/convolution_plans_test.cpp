@@ -5,9 +5,11 @@
 
 #include <set>
 
+#include "kernels/kernel.h"
 #include "models/model.h"
 #include "plan/compiled_model.h"
 #include "support/error_text.h"
+#include "support/graph_testing.h"
 
 namespace crossbow::cuda {
 namespace {
@@ -52,18 +54,24 @@ class ConvolutionPlans : public ::testing::TestWithParam<Gpu> {
   std::optional<CudnnObject> gpu_;
 };
 
+/// Adds those of the graph that `known` does not have.
+void add_convolutions(const Graph& graph, DType dtype, std::set<std::string>& known,
+                      std::vector<Convolution>& all) {
+  for (const Node& node : graph.nodes()) {
+    const std::string_view op = node.op->name;
+    if (!op.starts_with("conv2d") && !op.starts_with("dense")) continue;
+    const Convolution c = Convolution::of(graph, node, dtype);
+    if (known.insert(c.key()).second) all.push_back(c);
+  }
+}
+
 /// Of every model's training step, each once.
 std::vector<Convolution> convolutions(int64_t batch, DType dtype) {
   std::vector<Convolution> all;
   std::set<std::string> known;
   for (const Model* model : all_models()) {
     const ModelSpec spec{model->default_image, model->default_classes, batch, {}};
-    const Graph graph = training_graph(build_model(model->name, spec), batch);
-    for (const Node& node : graph.nodes()) {
-      if (!node.op->name.starts_with("conv2d")) continue;
-      const Convolution c = Convolution::of(graph, node, dtype);
-      if (known.insert(c.key()).second) all.push_back(c);
-    }
+    add_convolutions(training_graph(build_model(model->name, spec), batch), dtype, known, all);
   }
   return all;
 }
@@ -86,6 +94,22 @@ TEST_P(ConvolutionPlans, AreThereForEveryModel) {
   }
 }
 
+/// Odd sizes, strides, dilations, groups, unequal padding.
+TEST_P(ConvolutionPlans, AreThereForEveryCaseOfTheOps) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    std::vector<Convolution> all;
+    std::set<std::string> known;
+    for (const char* name : {"conv2d", "dense"}) {
+      const Op& op = find_op(name);
+      for (const Case& c : op.cases()) {
+        add_convolutions(testing::joint_graph(op, c), dtype, known, all);
+      }
+    }
+    EXPECT_GT(all.size(), 20u);
+    for (const Convolution& c : all) EXPECT_FALSE(convolution_plans(c, *gpu_).empty()) << c.key();
+  }
+}
+
 TEST_P(ConvolutionPlans, AreTheSameWhenAskedAgain) {
   const Convolution c = convolutions(16, DType::f32).front();
   const auto first = convolution_plans(c, *gpu_), again = convolution_plans(c, *gpu_);
@@ -93,6 +117,14 @@ TEST_P(ConvolutionPlans, AreTheSameWhenAskedAgain) {
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i].name, again[i].name);
     EXPECT_EQ(first[i].workspace_bytes, again[i].workspace_bytes);
+  }
+}
+
+/// Nothing else is missing for nets to run.
+TEST(CudaKernels, AreThereForEveryOp) {
+  for (const Op* op : all_ops()) {
+    if (op->name == "fault") continue;  // that tests have
+    EXPECT_EQ(supports("cuda", op->name), supports("cpu", op->name)) << op->name;
   }
 }
 

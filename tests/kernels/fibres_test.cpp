@@ -1,5 +1,6 @@
 // Our GPU kernels, run by fibres, against the reference in double: every case of every op, and
 // whole nets, whose convolutions and dense layers are the reference's.
+#include "kernels/cuda/bias.h"
 #include "support/against_reference.h"
 
 namespace crossbow::testing {
@@ -42,6 +43,24 @@ TEST(GpuKernels, AreThereForEveryOp) {
   for (const Op* op : all_ops()) {
     EXPECT_EQ(supports("fibres", op->name), supports("ref", op->name)) << op->name;
   }
+}
+
+TEST(GpuKernels, AddABiasAndSumItsGradient) {
+  constexpr size_t kRows = 300, kChannels = 37;
+  const BiasShape shape{DType::f32, kRows, kChannels};
+  std::vector<float> y(kRows * kChannels), bias(kChannels), sums(kChannels);
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 17) - 8;
+  for (size_t c = 0; c < kChannels; ++c) bias[c] = static_cast<float>(c) / 4;
+  std::vector<float> expected = y, expected_sums(kChannels);
+  for (size_t i = 0; i < y.size(); ++i) {
+    expected[i] = std::max(expected[i] + bias[i % kChannels], 0.0f);
+    expected_sums[i % kChannels] += expected[i];
+  }
+  std::vector<std::byte> scratch(fibres::kBias.scratch_bytes(shape));
+  fibres::kBias.add(shape, Activation::relu, y.data(), bias.data())(Step());
+  EXPECT_EQ(y, expected);
+  fibres::kBias.sum(shape, y.data(), sums.data(), scratch.data())(Step());
+  EXPECT_EQ(sums, expected_sums);
 }
 
 class GpuNets : public ::testing::TestWithParam<const Model*> {};

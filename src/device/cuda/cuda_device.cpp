@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "device/cuda/gpu.h"
 #include "device/cuda/runtime.h"
 #include "device/cuda/write.h"
 #include "device/device.h"
@@ -162,6 +163,7 @@ class CudaDevice : public Device {
  public:
   explicit CudaDevice(int index) : index_(index) { use_device(index); }
 
+  int index() const { return index_; }
   std::string_view kernels() const override { return kKernels; }
   bool is_host() const override { return false; }
   double memory_mb() const override { return mebibytes(static_cast<double>(memory().total)); }
@@ -246,4 +248,17 @@ const RegisterDevice kCuda{kKernels, gpus, [](int index) -> std::unique_ptr<Devi
                            }};
 
 }  // namespace
+
+int gpu_of(const Device& device) {
+  return dynamic_cast<const CudaDevice&>(device).index();
+}
+
+std::string gpu_name(int index) {
+  cudaDeviceProp of;
+  check(cudaGetDeviceProperties(&of, index), "asking a GPU for its name");
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  return fmt::format("{}, driver for CUDA {}", of.name, version_text(driver));
+}
+
 }  // namespace crossbow::cuda

@@ -15,6 +15,11 @@ namespace {
 constexpr const char* kLibrary = "libcudnn.so.9";
 constexpr size_t kOldest = 90800;  // the first that chooses for a GPU that is not there
 
+/// "9.19.0" of 91900.
+std::string version_text(size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 /// The functions that we call.
 class Library {
  public:
@@ -27,8 +32,8 @@ class Library {
     }
     load(version, "cudnnGetVersion");
     if (version() < kOldest) {
-      fail("{} is cuDNN {}.{}, and convolutions on GPUs need 9.8 or later: install that", kLibrary,
-           version() / 10000, version() / 100 % 100);
+      fail("{} is cuDNN {}, and convolutions on GPUs need 9.8 or later: install that", kLibrary,
+           version_text(version()));
     }
     load(error_string, "cudnnGetErrorString");
     load(last_error, "cudnnGetLastErrorString");
@@ -158,6 +163,10 @@ void CudnnObject::execute(const CudnnObject& operands) const {
   const cudnnHandle_t handle = handles.of_current_gpu();
   expect(cudnn().set_stream(handle, current_stream()), "choosing a stream");
   expect(cudnn().execute(handle, object_, operands.object_), "giving a GPU work");
+}
+
+std::string cudnn_version() {
+  return version_text(cudnn().version());
 }
 
 CudnnObject gpu_properties(int index) {

@@ -81,6 +81,9 @@ class CudnnObject {
   cudnnBackendDescriptor_t object_ = nullptr;
 };
 
+/// "9.19.0".
+std::string cudnn_version();
+
 /// What cuDNN knows of a GPU and chooses by: of this machine's, or of one that json_of() described.
 CudnnObject gpu_properties(int index);
 CudnnObject gpu_properties(std::string_view json);

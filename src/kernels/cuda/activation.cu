@@ -1,25 +1,10 @@
 #include "ops/activation.h"
 
-#include <cmath>
-
+#include "kernels/cuda/activate.h"
 #include "kernels/cuda/prepare.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
-
-CROSSBOW_GPU float activate(Activation activation, float x) {
-  switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return x < 0 ? 0 : x;
-    case Activation::sigmoid:
-      return 1 / (1 + expf(-x));
-    case Activation::tanh:
-      return tanhf(x);
-  }
-  return x;
-}
 
 /// The derivative at the point whose activation is y.
 CROSSBOW_GPU float derivative(Activation activation, float y) {

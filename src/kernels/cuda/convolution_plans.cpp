@@ -142,19 +142,35 @@ std::vector<CudnnObject> configurations(const CudnnObject& graph, cudnnBackendHe
                                 kMostConfigurations);
 }
 
+/// A dense layer's matrix, or images that it reads as one.
+Shape image_of(const Shape& s) {
+  return {s[0], s.elements_from(1), 1, 1};
+}
+
 }  // namespace
 
 Convolution Convolution::of(const Graph& graph, const Node& node, DType dtype) {
   const Shape first = graph.type(node.inputs[0]).shape, second = graph.type(node.inputs[1]).shape;
-  if (node.op->name == "conv2d") {
+  const Shape& result = node.outputs[0].shape;
+  const std::string_view op = node.op->name;
+  if (op.starts_with("dense")) {
+    const WindowAxis pixel{1, 1, 1, 0, 0};
+    const auto of = [&](Pass pass, const Shape& x, const Shape& weights, const Shape& y) {
+      return Convolution{pass, image_of(x), image_of(weights), image_of(y), {pixel, pixel}, dtype};
+    };
+    if (op == "dense_grad_input") return of(Pass::grad_input, result, second, first);
+    if (op == "dense_grad_weights") return of(Pass::grad_weights, first, result, second);
+    return of(Pass::forward, first, second, result);
+  }
+  if (op == "conv2d") {
     const auto& a = node.attrs<Conv2dAttributes>();
-    return {Pass::forward, first, second, node.outputs[0].shape, a.axes(second), dtype};
+    return {Pass::forward, first, second, result, a.axes(second), dtype};
   }
   const auto& a = node.attrs<Conv2dGradAttributes>();
-  if (node.op->name == "conv2d_grad_input") {
-    return {Pass::grad_input, a.shape, second, first, a.axes(second), dtype};
+  if (op == "conv2d_grad_input") {
+    return {Pass::grad_input, result, second, first, a.axes(second), dtype};
   }
-  return {Pass::grad_weights, first, a.shape, second, a.axes(a.shape), dtype};
+  return {Pass::grad_weights, first, result, second, a.axes(result), dtype};
 }
 
 std::string Convolution::key() const {
@@ -162,7 +178,7 @@ std::string Convolution::key() const {
     return fmt::format("{}+{}+{} by {}, every {}", a.before, a.kernel, a.after, a.stride,
                        a.dilation);
   };
-  constexpr const char* kPasses[] = {"conv2d", "conv2d_grad_input", "conv2d_grad_weights"};
+  constexpr const char* kPasses[] = {"convolution", "its grad_input", "its grad_weights"};
   return fmt::format("{} {} x{} w{} y{} {}, {}", kPasses[static_cast<int>(pass)],
                      crossbow::name_of(dtype), x.str(), weights.str(), y.str(), axis(axes[0]),
                      axis(axes[1]));

@@ -13,7 +13,7 @@
 
 namespace crossbow::cuda {
 
-/// A convolution or one of its gradients.
+/// A convolution or one of its gradients. A dense layer is one, of images of one pixel.
 struct Convolution {
   enum class Pass { forward, grad_input, grad_weights };
   Pass pass;
@@ -21,7 +21,7 @@ struct Convolution {
   WindowAxes axes;
   DType dtype;  // f32 or bf16: cuDNN has no plan with bf16 here and f32 there; sums are f32
 
-  /// Of a node of op conv2d, conv2d_grad_input or conv2d_grad_weights.
+  /// Of a node of op conv2d, dense or one of their gradients.
   static Convolution of(const Graph& graph, const Node& node, DType dtype);
   /// Identifies it among the choices of a GPU.
   std::string key() const;

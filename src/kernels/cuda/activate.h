@@ -1,0 +1,25 @@
+// Activations of one element.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cuda/grid.h"
+#include "ops/activation.h"
+
+namespace crossbow::CROSSBOW_GRID {
+
+CROSSBOW_GPU inline float activate(Activation activation, float x) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x < 0 ? 0 : x;
+    case Activation::sigmoid:
+      return 1 / (1 + expf(-x));
+    case Activation::tanh:
+      return tanhf(x);
+  }
+  return x;
+}
+
+}  // namespace crossbow::CROSSBOW_GRID

@@ -1,0 +1,122 @@
+// Convolutions and dense layers on a GPU, by cuDNN.
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "device/cuda/gpu.h"
+#include "kernels/cuda/bias.h"
+#include "kernels/cuda/convolution_plans.h"
+#include "kernels/measure.h"
+#include "ops/dense.h"
+
+namespace crossbow::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// A layer, and how its tensors lie: channels last, or the row-major matrices of a dense layer.
+struct Products {
+  explicit Products(const PrepareContext& context)
+      : context(context),
+        convolution(Convolution::of(context.graph, context.node, context.precision)),
+        output{context.precision, convolution.y.elements() / convolution.y[1], convolution.y[1]} {}
+
+  bool is_dense() const { return context.node.op->name.starts_with("dense"); }
+  Layout layout(const Shape& shape) const {
+    return is_dense() ? Layout::plain(shape, context.precision)
+                      : Layout::channels_last(shape, context.precision);
+  }
+  Layout input(size_t i) const { return layout(context.input_type(i).shape); }
+  Layout result() const { return layout(context.node.outputs[0].shape); }
+  Layout bias() const { return Layout::plain({output.channels}, DType::f32); }
+
+  /// The best of cuDNN's plans. `bind(plan, operands, workspace)` is its call; the scratch begins
+  /// with `own_bytes` that are not the plan's.
+  template <typename Bind>
+  PreparedKernel best(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs,
+                      size_t own_bytes, const Bind& bind) const {
+    const int gpu = gpu_of(context.device);
+    const size_t own = aligned(own_bytes);
+    std::vector<PreparedKernel> candidates;
+    for (const ConvolutionPlan& plan : convolution_plans(convolution, gpu_properties(gpu))) {
+      PreparedKernel kernel{inputs, outputs, own + plan.workspace_bytes, plan.name, {}};
+      kernel.bind = [=](const Operands& o) -> Call {
+        return bind(plan, o, static_cast<std::byte*>(o.scratch) + own);
+      };
+      candidates.push_back(std::move(kernel));
+    }
+    if (candidates.empty()) {
+      fail("cuDNN has no way to compute {} on GPU {}", convolution.key(), gpu);
+    }
+    const std::string key =
+        fmt::format("{} by cuDNN {} on {}", convolution.key(), cudnn_version(), gpu_name(gpu));
+    return choose(context, key, std::move(candidates));
+  }
+
+  const PrepareContext& context;
+  const Convolution convolution;
+  const BiasShape output;
+};
+
+Call in_turn(std::function<void()> products, Call rest) {
+  return [products = std::move(products), rest = std::move(rest)](const Step& step) {
+    products();
+    if (rest) rest(step);
+  };
+}
+
+PreparedKernel prepare(const PrepareContext& context) {
+  const Products p(context);
+  const bool with_bias = context.node.has_input(2);
+  const Activation activation =
+      p.is_dense() ? context.node.attrs<DenseAttributes>().activation : Activation::none;
+  return p.best(
+      {p.input(0), p.input(1), with_bias ? p.bias() : Layout{}}, {p.result()}, 0,
+      [=, output = p.output](const ConvolutionPlan& plan, const Operands& o, void* workspace) {
+        const auto bias = static_cast<const float*>(with_bias ? o.inputs[2] : nullptr);
+        Call rest;
+        if (with_bias || activation != Activation::none) {
+          rest = kBias.add(output, activation, o.outputs[0], bias);
+        }
+        return in_turn(plan.bind(o.inputs[0], o.inputs[1], o.outputs[0], workspace),
+                       std::move(rest));
+      });
+}
+
+PreparedKernel prepare_grad_input(const PrepareContext& context) {
+  const Products p(context);
+  return p.best({p.input(0), p.input(1)}, {p.result()}, 0,
+                [](const ConvolutionPlan& plan, const Operands& o, void* workspace) {
+                  return in_turn(plan.bind(o.outputs[0], o.inputs[1], o.inputs[0], workspace), {});
+                });
+}
+
+PreparedKernel prepare_grad_weights(const PrepareContext& context) {
+  const Products p(context);
+  std::vector<Layout> outputs{p.result()};
+  const bool with_bias = context.node.outputs.size() > 1;
+  if (with_bias) outputs.push_back(p.bias());
+  return p.best(
+      {p.input(0), p.input(1)}, outputs, with_bias ? kBias.scratch_bytes(p.output) : 0,
+      [=, output = p.output](const ConvolutionPlan& plan, const Operands& o, void* workspace) {
+        Call rest;
+        if (with_bias) {
+          rest = kBias.sum(output, o.inputs[1], static_cast<float*>(o.outputs[1]), o.scratch);
+        }
+        return in_turn(plan.bind(o.inputs[0], o.outputs[0], o.inputs[1], workspace),
+                       std::move(rest));
+      });
+}
+
+const RegisterKernel kConv2d{"cuda", "conv2d", prepare};
+const RegisterKernel kConv2dGradInput{"cuda", "conv2d_grad_input", prepare_grad_input};
+const RegisterKernel kConv2dGradWeights{"cuda", "conv2d_grad_weights", prepare_grad_weights};
+const RegisterKernel kDense{"cuda", "dense", prepare};
+const RegisterKernel kDenseGradInput{"cuda", "dense_grad_input", prepare_grad_input};
+const RegisterKernel kDenseGradWeights{"cuda", "dense_grad_weights", prepare_grad_weights};
+
+}  // namespace
+}  // namespace crossbow::cuda
