@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "cuda/described_gpus.h"
 #include "kernels/kernel.h"
 #include "models/model.h"
 #include "plan/compiled_model.h"
@@ -14,41 +15,11 @@
 namespace crossbow::cuda {
 namespace {
 
-/// The properties that cuDNN 9.8 and later ask for.
-std::string described(int version, int processors, int shared_bytes, int64_t memory, int64_t cache,
-                      const char* name) {
-  return fmt::format(
-      R"({{"cudaDeviceId":0,"deviceVer":{},"driverVer":13000,"isTccDriver":0,"maxCtasPerSM":32,)"
-      R"("maxRegistersPerSM":65536,"maxSharedMemoryPerBlock":49152,)"
-      R"("maxSharedMemoryPerBlockOptin":{},"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
-      R"("memClockRateKHz":1500000,"multiProcessorCount":{},"pciDeviceId":0,"regsPerBlock":65536,)"
-      R"("reservedSharedMemoryPerBlock":1024,"smClockRateKHz":1500000,"supportCoopLaunch":1,)"
-      R"("totalGlobalMem":{},"warpSize":32,"maxGridSize":[2147483647,65535,65535],)"
-      R"("maxBlockSize":[1024,1024,64],"l2CacheSize":{},"deviceName":"{}"}})",
-      version, shared_bytes, processors, memory, cache, name);
-}
-
-const int64_t kGiB = int64_t{1} << 30;
-
-struct Gpu {
-  const char* name;
-  std::string json;
-};
-
-void PrintTo(const Gpu& gpu, std::ostream* out) {
-  *out << gpu.name;
-}
-
-class ConvolutionPlans : public ::testing::TestWithParam<Gpu> {
+class ConvolutionPlans : public testing::OnDescribedGpus {
  protected:
   void SetUp() override {
-    try {
-      gpu_.emplace(gpu_properties(GetParam().json));
-    } catch (const Error& e) {
-      const std::string why = e.what();
-      if (why.find("cannot be loaded") == why.npos && why.find("or later") == why.npos) throw;
-      GTEST_SKIP() << why;
-    }
+    OnDescribedGpus::SetUp();
+    if (!IsSkipped()) gpu_.emplace(gpu_properties(GetParam().json));
   }
 
   std::optional<CudnnObject> gpu_;
@@ -128,12 +99,8 @@ TEST(CudaKernels, AreThereForEveryOp) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Described, ConvolutionPlans,
-    ::testing::Values(
-        Gpu{"sm_80", described(800, 108, 166912, 80 * kGiB, 41943040, "NVIDIA A100-SXM4-80GB")},
-        Gpu{"sm_90", described(900, 132, 232448, 80 * kGiB, 52428800, "NVIDIA H100 80GB HBM3")}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Described, ConvolutionPlans,
+                         ::testing::ValuesIn(testing::described_gpus()), testing::gpu_name);
 
 TEST(GpuProperties, ThatAreIncompleteAreRefused) {
   const std::string error =

@@ -159,11 +159,23 @@ class CudaQueue : public Queue {
   std::map<DType, std::unique_ptr<QueueMath>> math_;
 };
 
-class CudaDevice : public Device {
+/// "13.0" of 13000.
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+class CudaDevice : public Device, public Gpu {
  public:
   explicit CudaDevice(int index) : index_(index) { use_device(index); }
 
-  int index() const { return index_; }
+  std::string name() const override {
+    cudaDeviceProp of;
+    check(cudaGetDeviceProperties(&of, index_), "asking a GPU for its name");
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    return fmt::format("{}, driver for CUDA {}", of.name, version_text(driver));
+  }
+  CudnnObject cudnn_properties() const override { return gpu_properties(index_); }
   std::string_view kernels() const override { return kKernels; }
   bool is_host() const override { return false; }
   double memory_mb() const override { return mebibytes(static_cast<double>(memory().total)); }
@@ -208,11 +220,6 @@ class CudaDevice : public Device {
   const int index_;
 };
 
-/// "13.0" of 13000.
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 /// That the GPUs cannot be used; empty if they can.
 std::string why_unusable(cudaError_t counted) {
   int driver = 0, runtime = 0;
@@ -248,17 +255,4 @@ const RegisterDevice kCuda{kKernels, gpus, [](int index) -> std::unique_ptr<Devi
                            }};
 
 }  // namespace
-
-int gpu_of(const Device& device) {
-  return dynamic_cast<const CudaDevice&>(device).index();
-}
-
-std::string gpu_name(int index) {
-  cudaDeviceProp of;
-  check(cudaGetDeviceProperties(&of, index), "asking a GPU for its name");
-  int driver = 0;
-  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
-  return fmt::format("{}, driver for CUDA {}", of.name, version_text(driver));
-}
-
 }  // namespace crossbow::cuda

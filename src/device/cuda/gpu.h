@@ -1,15 +1,20 @@
-// Which GPU a device is.
+// What kernels of libraries must know of the GPU that they are prepared for.
 #pragma once
 
 #include <string>
 
+#include "device/cuda/cudnn.h"
 #include "device/device.h"
 
 namespace crossbow::cuda {
 
-/// The index that CUDA has given it; the device is of kind cuda.
-int gpu_of(const Device& device);
-/// By which choices are remembered: its name and its driver's version.
-std::string gpu_name(int index);
+/// A device whose kernels are "cuda". Thread-safe.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+  /// By which choices are remembered: its name and its driver's version.
+  virtual std::string name() const = 0;
+  virtual CudnnObject cudnn_properties() const = 0;
+};
 
 }  // namespace crossbow::cuda

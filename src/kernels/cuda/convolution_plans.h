@@ -34,8 +34,8 @@ class ConvolutionPlan {
         workspace_bytes(workspace_bytes),
         plan_(std::make_shared<const CudnnObject>(std::move(plan))) {}
 
-  const std::string name;  // cuDNN's engine and its settings: "engine 67, 2=11 9=1"
-  const size_t workspace_bytes;
+  std::string name;  // cuDNN's engine and its settings: "engine 67, 2=11 9=1"
+  size_t workspace_bytes;
 
   /// A function that gives the work to the queue whose call the thread makes. All addresses are of
   /// the GPU's memory, to 16 bytes.

@@ -1,6 +1,9 @@
 // Convolutions and dense layers on a GPU, by cuDNN.
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+
 #include "core/error.h"
 #include "device/cuda/gpu.h"
 #include "kernels/cuda/bias.h"
@@ -15,6 +18,18 @@ constexpr size_t kAlignment = 256;
 
 size_t aligned(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// A net has many layers of the same shapes, and cuDNN takes milliseconds to answer. A reference
+/// stays valid.
+const std::vector<ConvolutionPlan>& known_plans(const Gpu& gpu, const Convolution& convolution) {
+  static std::mutex mutex;
+  static std::map<std::pair<const Gpu*, std::string>, std::vector<ConvolutionPlan>> known;
+  const std::lock_guard lock(mutex);
+  const std::pair key(&gpu, convolution.key());
+  const auto it = known.find(key);
+  if (it != known.end()) return it->second;
+  return known.emplace(key, convolution_plans(convolution, gpu.cudnn_properties())).first->second;
 }
 
 /// A layer, and how its tensors lie: channels last, or the row-major matrices of a dense layer.
@@ -38,10 +53,10 @@ struct Products {
   template <typename Bind>
   PreparedKernel best(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs,
                       size_t own_bytes, const Bind& bind) const {
-    const int gpu = gpu_of(context.device);
+    const auto& gpu = dynamic_cast<const Gpu&>(context.device);
     const size_t own = aligned(own_bytes);
     std::vector<PreparedKernel> candidates;
-    for (const ConvolutionPlan& plan : convolution_plans(convolution, gpu_properties(gpu))) {
+    for (const ConvolutionPlan& plan : known_plans(gpu, convolution)) {
       PreparedKernel kernel{inputs, outputs, own + plan.workspace_bytes, plan.name, {}};
       kernel.bind = [=](const Operands& o) -> Call {
         return bind(plan, o, static_cast<std::byte*>(o.scratch) + own);
@@ -49,10 +64,10 @@ struct Products {
       candidates.push_back(std::move(kernel));
     }
     if (candidates.empty()) {
-      fail("cuDNN has no way to compute {} on GPU {}", convolution.key(), gpu);
+      fail("cuDNN has no way to compute {} on {}", convolution.key(), gpu.name());
     }
     const std::string key =
-        fmt::format("{} by cuDNN {} on {}", convolution.key(), cudnn_version(), gpu_name(gpu));
+        fmt::format("{} by cuDNN {} on {}", convolution.key(), cudnn_version(), gpu.name());
     return choose(context, key, std::move(candidates));
   }
 
