@@ -35,8 +35,8 @@ struct TrainOptions {
   std::string device = "cpu";
   int64_t batch = 16;  // images a step and learner
   int64_t splits = 1;  // parts in which a learner takes a batch, to need less memory
-  std::optional<int64_t> learners =
-      {};  // of each device; auto: found while it trains, see tune_for
+  /// Of each device; auto: found while it trains, see tune_for.
+  std::optional<int64_t> learners = {};
   std::optional<int64_t> threads_per_learner = {};  // auto: the device's cores shared out
   std::string sync = "sma";                         // how several learners agree, see sync/sync.h
   std::optional<int64_t> sync_period = {};  // steps between exchanges; auto: the algorithm's own
@@ -46,13 +46,12 @@ struct TrainOptions {
 
   // Of asynchronous algorithms (sync/async.h), whose learners are called nodes.
   std::optional<double> gossip_probability = {};  // of a step; auto: the algorithm's own
-  std::optional<int64_t> staleness =
-      {};  // steps that a node may be ahead of the slowest; auto: any
+  /// Steps that a node may be ahead of the slowest; auto: any.
+  std::optional<int64_t> staleness = {};
   /// When nodes take turns. real: as they are ready; virtual: at seeded times, which repeats a run
   /// on any machine with this processor. Auto: real, or virtual with `deterministic`.
   std::optional<std::string> clock = {};
-  std::optional<std::string> straggler =
-      {};                            // NODE:FACTOR,…: nodes whose steps take as much longer
+  std::optional<std::string> straggler = {};  // NODE:FACTOR,…: nodes that take as much longer
   std::optional<double> lease = {};  // seconds after which a node's step has failed; auto: never
   std::optional<std::string> replay = {};  // folder of a run whose turns are taken again
 
@@ -73,9 +72,8 @@ struct TrainOptions {
 
   // For how long.
   std::optional<int64_t> epochs = {};
-  std::optional<double> target_accuracy =
-      {};                  // stop when the test accuracy reaches it; auto: never
-  int64_t eval_every = 1;  // epochs between evaluations; the last one always is
+  std::optional<double> target_accuracy = {};  // of the test that ends the run; auto: none
+  int64_t eval_every = 1;                      // epochs between evaluations; the last one always is
   /// Stop when so many evaluations in a row brought no better test accuracy; auto: never.
   std::optional<int64_t> patience = {};
 
@@ -84,8 +82,8 @@ struct TrainOptions {
   std::optional<double> label_smoothing = {};  // of cross-entropy, in [0, 1); auto: 0
   std::string optimizer = "sgd";
   std::optional<double> lr = {};  // of one learner
-  std::optional<std::string>
-      lr_scaling;  // none, linear, sqrt or adascale: see train/rate_scaling.h
+  /// none, linear, sqrt or adascale: see train/rate_scaling.h.
+  std::optional<std::string> lr_scaling = {};
   std::optional<std::string> lr_schedule = {};            // fixed, step, multistep or cosine
   std::optional<std::vector<double>> lr_milestones = {};  // epochs; of step: the one interval
   std::optional<double> lr_gamma = {};                    // factor at each milestone
@@ -96,8 +94,8 @@ struct TrainOptions {
   std::optional<double> clip_norm = {};     // largest global norm of the gradient; auto: no limit
 
   // Where to, and how much to tell.
-  std::optional<std::string>
-      out;                  // the run's folder; auto: `crossbow train` makes one, train() none
+  /// The run's folder; auto: `crossbow train` makes one, train() none.
+  std::optional<std::string> out = {};
   bool keep_best = false;   // keep the state with the best test accuracy as `checkpoint.best`
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
