@@ -34,7 +34,7 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
   o.loss = s.loss;
   o.label_smoothing = s.label_smoothing;
   o.learners = 1;
-  o.threads_per_learner = s.threads;
+  o.threads_per_learner = s.threads_per_learner;
   o.sync = "none";
   o.precision = s.precision;
   o.seed = s.seed;

@@ -327,6 +327,10 @@ TEST(Session, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(made([](SessionOptions& o) { o.dataset = dataset(); }),
             "image and classes are those of the data set: leave them out");
   EXPECT_EQ(made([](SessionOptions& o) { o.momentum = 1; }), "`momentum` 1: it must be below 1");
+  EXPECT_NE(made([](SessionOptions& o) {
+              o.threads_per_learner = 5000;
+            }).find("`threads-per-learner` 5000: on cpu a learner can have "),
+            std::string::npos);
   EXPECT_EQ(made([](SessionOptions& o) { o.loss = "msee"; }),
             "`loss` msee: this version knows cross-entropy, sigmoid, mse; did you mean 'mse'?");
   EXPECT_EQ(made([](SessionOptions& o) { o.clip_norm = 0; }), "`clip-norm` 0: it must be above 0");
