@@ -1,5 +1,7 @@
 #include "train/run_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -53,15 +55,15 @@ void refuse_files_of_a_run(const fs::path& path) {
 }  // namespace
 
 MissingFolders::MissingFolders(const fs::path& path) {
-  std::error_code error;
-  for (fs::path p = path; !p.empty() && !fs::exists(p, error); p = p.parent_path()) {
-    paths_.push_back(p);
-  }
+  const auto is_missing = [](const fs::path& p) {
+    std::error_code error;
+    return fs::symlink_status(p, error).type() == fs::file_type::not_found;
+  };
+  for (fs::path p = path; !p.empty() && is_missing(p); p = p.parent_path()) paths_.push_back(p);
 }
 
 MissingFolders::~MissingFolders() {
-  std::error_code not_empty;
-  for (const fs::path& path : paths_) fs::remove(path, not_empty);
+  for (const fs::path& path : paths_) ::rmdir(path.c_str());  // unless it holds something
 }
 
 MetricsLog::MetricsLog(const fs::path& path, int64_t keep_bytes,

@@ -87,6 +87,12 @@ TEST_F(RunFolders, ARunThatCannotBeginTakesAwayOnlyTheFoldersThatItMade) {
   EXPECT_FALSE(fs::exists(folder("slash")));
   EXPECT_NE(error_of([&] { train(unfit, options("of/several/folders")); }), "no error");
   EXPECT_FALSE(fs::exists(folder("of")));
+  fs::create_symlink("nowhere", folder("dangling"));
+  fs::create_symlink("loop", folder("loop"));
+  for (const char* link : {"dangling", "loop"}) {
+    EXPECT_NE(error_of([&] { train(unfit, options(link)); }), "no error");
+    EXPECT_TRUE(fs::is_symlink(folder(link))) << link;
+  }
   fs::create_directory(folder("empty"));
   EXPECT_NE(error_of([&] { train(unfit, options("empty")); }), "no error");
   EXPECT_TRUE(fs::exists(folder("empty")));
