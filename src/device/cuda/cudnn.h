@@ -7,33 +7,26 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace crossbow::cuda {
 
-/// Of cuDNN's objects, as far as we use them.
+/// cuDNN's name for the type of an attribute.
 template <typename T>
-constexpr cudnnBackendAttributeType_t kCudnnType = CUDNN_TYPE_BACKEND_DESCRIPTOR;
-template <>
-inline constexpr auto kCudnnType<int64_t> = CUDNN_TYPE_INT64;
-template <>
-inline constexpr auto kCudnnType<int32_t> = CUDNN_TYPE_INT32;
-template <>
-inline constexpr auto kCudnnType<float> = CUDNN_TYPE_FLOAT;
-template <>
-inline constexpr auto kCudnnType<char> = CUDNN_TYPE_CHAR;
-template <>
-inline constexpr auto kCudnnType<void*> = CUDNN_TYPE_VOID_PTR;
-template <>
-inline constexpr auto kCudnnType<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
-template <>
-inline constexpr auto kCudnnType<cudnnConvolutionMode_t> = CUDNN_TYPE_CONVOLUTION_MODE;
-template <>
-inline constexpr auto kCudnnType<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
-template <>
-inline constexpr auto kCudnnType<cudnnBackendNumericalNote_t> = CUDNN_TYPE_NUMERICAL_NOTE;
-template <>
-inline constexpr auto kCudnnType<cudnnBackendKnobType_t> = CUDNN_TYPE_KNOB_TYPE;
+consteval cudnnBackendAttributeType_t attribute_type() {
+  if (std::is_same_v<T, int64_t>) return CUDNN_TYPE_INT64;
+  if (std::is_same_v<T, int32_t>) return CUDNN_TYPE_INT32;
+  if (std::is_same_v<T, float>) return CUDNN_TYPE_FLOAT;
+  if (std::is_same_v<T, char>) return CUDNN_TYPE_CHAR;
+  if (std::is_same_v<T, void*>) return CUDNN_TYPE_VOID_PTR;
+  if (std::is_same_v<T, cudnnDataType_t>) return CUDNN_TYPE_DATA_TYPE;
+  if (std::is_same_v<T, cudnnConvolutionMode_t>) return CUDNN_TYPE_CONVOLUTION_MODE;
+  if (std::is_same_v<T, cudnnBackendHeurMode_t>) return CUDNN_TYPE_HEUR_MODE;
+  if (std::is_same_v<T, cudnnBackendNumericalNote_t>) return CUDNN_TYPE_NUMERICAL_NOTE;
+  if (std::is_same_v<T, cudnnBackendKnobType_t>) return CUDNN_TYPE_KNOB_TYPE;
+  throw "not a type that we set or get";
+}
 
 /// Owns one of cuDNN's objects: attributes are set, then it is finished and may be asked. All calls
 /// throw Error with cuDNN's reason; the first throws Error if there is no cuDNN 9.8 or later.
@@ -46,7 +39,7 @@ class CudnnObject {
 
   template <typename T>
   void set(cudnnBackendAttributeName_t name, std::span<const T> values) {
-    set(name, kCudnnType<T>, static_cast<int64_t>(values.size()), values.data());
+    set(name, attribute_type<T>(), static_cast<int64_t>(values.size()), values.data());
   }
   template <typename T>
   void set(cudnnBackendAttributeName_t name, const T& value) {
@@ -61,8 +54,8 @@ class CudnnObject {
 
   template <typename T>
   std::vector<T> get(cudnnBackendAttributeName_t name) const {
-    std::vector<T> values(static_cast<size_t>(get(name, kCudnnType<T>, 0, nullptr)));
-    if (!values.empty()) get(name, kCudnnType<T>, values.size(), values.data());
+    std::vector<T> values(static_cast<size_t>(get(name, attribute_type<T>(), 0, nullptr)));
+    if (!values.empty()) get(name, attribute_type<T>(), values.size(), values.data());
     return values;
   }
   /// As many as there are, if no more than `most`.
