@@ -12,8 +12,8 @@
 #include "cli/help.h"
 #include "core/error.h"
 #include "core/nearest.h"
+#include "core/planned.h"
 #include "train/config.h"
-#include "train/planned.h"
 
 namespace crossbow::cli {
 namespace {

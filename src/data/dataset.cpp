@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/nearest.h"
+#include "core/planned.h"
 #include "data/memory.h"
 #include "data/source.h"
 
@@ -28,9 +29,7 @@ const Source& find_source(std::string_view name) {
     if (source->entry.name == name) return *source;
     names.push_back(source->entry.name);
   }
-  for (const char* planned : {"libsvm", "imagenet", "tar", "tfrecord"}) {
-    if (name == planned) fail_usage("data sets of kind {} do not exist yet in this version", name);
-  }
+  refuse_planned(name, name);
   fail_usage("there is no data set '{}' among {}{}", name, fmt::join(names, ", "),
              did_you_mean(name, names));
 }

@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/nearest.h"
+#include "core/planned.h"
 #include "train/config.h"
-#include "train/planned.h"
 
 namespace crossbow {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/nearest.h"
+#include "core/planned.h"
 #include "core/text.h"
 #include "data/memory.h"
 #include "device/device.h"
@@ -229,9 +230,7 @@ void validate_learning(const TrainOptions& o) {
   if (o.resume && !o.first_weights.empty()) {
     fail_usage("first_weights: a resumed run goes on with the weights that it has; leave them out");
   }
-  if (o.precision == "tf32") {
-    fail_usage("`precision` tf32: training on GPUs does not exist yet in this version");
-  }
+  refuse_planned("`precision` " + o.precision, o.precision);
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});
   if (o.device == "ref" && o.precision != "f32") {

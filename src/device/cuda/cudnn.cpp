@@ -183,9 +183,4 @@ CudnnObject gpu_properties(std::string_view json) {
   return properties;
 }
 
-std::string json_of(const CudnnObject& properties) {
-  const auto text = properties.get<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
-  return {text.begin(), text.end()};
-}
-
 }  // namespace crossbow::cuda

@@ -77,9 +77,9 @@ class CudnnObject {
 /// "9.19.0".
 std::string cudnn_version();
 
-/// What cuDNN knows of a GPU and chooses by: of this machine's, or of one that json_of() described.
+/// What cuDNN knows of a GPU and chooses by: of this machine's, or of one that is described as
+/// cuDNN describes those that are there.
 CudnnObject gpu_properties(int index);
 CudnnObject gpu_properties(std::string_view json);
-std::string json_of(const CudnnObject& properties);
 
 }  // namespace crossbow::cuda

@@ -1,4 +1,4 @@
-#include "train/planned.h"
+#include "core/planned.h"
 
 #include "core/error.h"
 
@@ -12,7 +12,7 @@ struct Planned {
 constexpr std::string_view kGpus = "training on GPUs", kMachines = "training on several machines",
                            kWorkers = "training with workers of several kinds",
                            kWeights = "training from the weights of a file",
-                           kSaves = "saving within an epoch";
+                           kSaves = "saving within an epoch", kData = "reading such data sets";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"gpus", kGpus},
                                 {"cuda", kGpus},
@@ -31,6 +31,11 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"save-every", kSaves},
                                 {"target-loss", "stopping at a loss"},
                                 {"target-on", "stopping at a loss"},
+                                {"tf32", kGpus},
+                                {"libsvm", kData},
+                                {"imagenet", kData},
+                                {"tar", kData},
+                                {"tfrecord", kData},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"export", "export of models"},
                                 {"import", "import of models"},

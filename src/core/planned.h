@@ -5,8 +5,8 @@
 
 namespace crossbow {
 
-/// Throws UsageError, beginning with `said`, if `name` is an option or a command that does not
-/// exist yet.
+/// Throws UsageError, beginning with `said`, if `name` is a command, an option or a value of one
+/// that does not exist yet.
 void refuse_planned(std::string_view said, std::string_view name);
 
 }  // namespace crossbow
