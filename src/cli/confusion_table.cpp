@@ -34,7 +34,7 @@ bool print_matrix(const ClassResult& r) {
   constexpr size_t kNumbers = 18;  // columns of each row's own
   if (name + kNumbers + rows.size() * (cell + 1) > cli::columns(stdout)) return false;
   put("\n{:<{}} {:>6} {:>9}  predicted as\n", "", name, "", "");
-  put("{:<{}} {:>6} {:>9} ", "class", name, "images", "accuracy");
+  put("{:<{}} {:>6} {:>9} ", "class", name, r.samples, "accuracy");
   for (const std::string& n : columns) put(" {:>{}}", n, cell);
   put("\n");
   for (int64_t a = 0; a < classes; ++a) {
@@ -56,14 +56,14 @@ void print_worst(const ClassResult& r) {
     return r.names[static_cast<size_t>(c)];
   };
   const auto worst = r.confusion.worst_first();
-  put("\n{:<28} {:>8} {:>9}\n", "least accurate classes", "images", "accuracy");
+  put("\n{:<28} {:>8} {:>9}\n", "least accurate classes", r.samples, "accuracy");
   for (size_t i = 0; i < std::min(kShown, worst.size()); ++i) {
     put("{:<28} {:>8} {:>9}\n", name(worst[i]), grouped(r.confusion.samples(worst[i])),
         accuracy_text(r.confusion, worst[i]));
   }
   const auto mistakes = r.confusion.mistakes();
   if (mistakes.empty()) return;
-  put("\n{:<28} {:<28} {:>8}\n", "most frequent confusions of", "with", "images");
+  put("\n{:<28} {:<28} {:>8}\n", "most frequent confusions of", "with", r.samples);
   for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
     put("{:<28} {:<28} {:>8}\n", name(mistakes[i].actual), name(mistakes[i].predicted),
         grouped(mistakes[i].count));

@@ -9,10 +9,11 @@
 
 namespace crossbow::cli {
 
-/// Predictions on test images by class; `names` of the classes are printable.
+/// Predictions on test samples by class; `names` of the classes are printable.
 struct ClassResult {
   Confusion confusion;
   std::vector<std::string> names;
+  std::string samples;  // what they are called: "images"
 };
 
 /// The confusion matrix; where it is too wide for standard output, the least accurate classes and

@@ -22,10 +22,11 @@ struct Flags {
 
 struct Result {
   Evaluation mean;
-  ClassResult classes;
+  std::optional<ClassResult> classes;  // of samples with one class each
 };
 
 Result evaluate(const TrainedModel& model, const data::Dataset& dataset) {
+  if (dataset.info.label_sets) return {model.run(dataset, {}), {}};
   const int64_t classes = dataset.info.classes;
   std::vector<int64_t> predicted(static_cast<size_t>(dataset.test->size()));
   const auto note = [&](int64_t first, std::span<const double> logits) {
@@ -34,12 +35,14 @@ Result evaluate(const TrainedModel& model, const data::Dataset& dataset) {
           predicted_class(logits.first(static_cast<size_t>(classes)));
     }
   };
-  Result result{model.run(dataset, note), {Confusion(classes), dataset.info.class_names}};
+  const Evaluation mean = model.run(dataset, note);
+  ClassResult by_class{Confusion(classes), dataset.info.class_names,
+                       fmt::format("{}s", dataset.info.noun())};
   for (size_t i = 0; i < predicted.size(); ++i) {
-    result.classes.confusion.add(dataset.test->label(static_cast<int64_t>(i)), predicted[i]);
+    by_class.confusion.add(dataset.test->label(static_cast<int64_t>(i)), predicted[i]);
   }
-  for (std::string& name : result.classes.names) name = printable(name);
-  return result;
+  for (std::string& name : by_class.names) name = printable(name);
+  return {mean, std::move(by_class)};
 }
 
 int run(const Flags& flags) {
@@ -50,21 +53,30 @@ int run(const Flags& flags) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const RunConfig& c = model.config();
   if (flags.json) {
-    print_json({{"model", c.model},
-                {"data", c.data},
-                {"samples", dataset->test->size()},
-                {"test_accuracy", result.mean.accuracy},
-                {"test_loss", result.mean.loss},
-                {"seconds", seconds.count()},
-                {"per_class", per_class_json(result.classes)},
-                {"confusion", confusion_json(result.classes.confusion)}});
+    Json j{{"model", c.model},
+           {"data", c.data},
+           {"samples", dataset->test->size()},
+           {"test_accuracy", result.mean.accuracy},
+           {"test_loss", result.mean.loss},
+           {"seconds", seconds.count()}};
+    if (result.mean.auc) j["test_auc"] = *result.mean.auc;
+    if (result.classes) {
+      j["per_class"] = per_class_json(*result.classes);
+      j["confusion"] = confusion_json(result.classes->confusion);
+    } else {
+      j["test_precision_at_1"] = result.mean.accuracy;
+    }
+    print_json(j);
     return 0;
   }
-  put_wrapped(stdout, "",
-              fmt::format("{} on {}: test accuracy {}, test loss {:.4f} over {} images", c.model,
-                          printable(c.data), percent(result.mean.accuracy), result.mean.loss,
-                          grouped(dataset->test->size())));
-  print_classes(result.classes);
+  const std::string auc =
+      result.mean.auc ? fmt::format(", AUC {:.4f}", *result.mean.auc) : std::string();
+  put_wrapped(
+      stdout, "",
+      fmt::format("{} on {}: test {} {}, test loss {:.4f}{} over {}", c.model, printable(c.data),
+                  result.classes ? "accuracy" : "precision@1", percent(result.mean.accuracy),
+                  result.mean.loss, auc, count(dataset->test->size(), dataset->info.noun())));
+  if (result.classes) print_classes(*result.classes);
   return 0;
 }
 

@@ -46,7 +46,7 @@ class Pictures final : public data::Split {
       : Split(std::vector<int32_t>(pictures.size())), pictures_(pictures), image_(image) {}
 
   /// Each is asked for once, so that threads write to different ones.
-  const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
+  data::Sample sample(int64_t i, uint8_t* scratch) const override {
     Picture& picture = pictures_[static_cast<size_t>(i)];
     try {
       data::read_image(picture.path, image_, scratch);
@@ -183,6 +183,10 @@ int run(const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const TrainedModel model = flags.inference.model();
   const data::Info info = model.info();
+  const Shape& image = info.image;
+  if (image.rank() != 3 || (image[0] != 1 && image[0] != 3)) {
+    fail("the model is of inputs of shape {}, which are no images", image.str());
+  }
   std::vector<Picture> pictures = list(flags.paths);
   predict(model, info, flags.top, pictures);
   Json predictions = Json::array();

@@ -86,6 +86,8 @@ Json to_json(const TrainResult& r) {
   j["final_test_accuracy"] = crossbow::to_json(r.final_test_accuracy);
   j["best_test_accuracy"] = crossbow::to_json(r.best_test_accuracy);
   j["final_test_loss"] = crossbow::to_json(r.final_test_loss);
+  if (r.final_test_auc) j["final_test_auc"] = *r.final_test_auc;
+  if (r.label_sets) j["final_test_precision_at_1"] = crossbow::to_json(r.final_test_accuracy);
   j["reached_target"] = r.epochs_to_target.has_value();
   j["epochs_to_target"] = r.epochs_to_target ? Json(*r.epochs_to_target) : Json(nullptr);
   j["seconds_to_target"] = crossbow::to_json(r.seconds_to_target);
@@ -108,10 +110,14 @@ Json to_json(const TrainResult& r) {
 
 void print_accuracy(std::FILE* out, const TrainResult& r) {
   if (!r.final_test_accuracy) return;
-  put_wrapped(out, "  accuracy  ",
-              fmt::format("{} after {}, best {}, test loss {:.4f}", percent(*r.final_test_accuracy),
-                          count(static_cast<int64_t>(r.history.size()), "epoch"),
-                          percent(*r.best_test_accuracy), *r.final_test_loss));
+  const std::string auc =
+      r.final_test_auc ? fmt::format(", AUC {:.4f}", *r.final_test_auc) : std::string();
+  put_wrapped(
+      out, "  accuracy  ",
+      fmt::format("{} after {}, best {}, test loss {:.4f}{}{}", percent(*r.final_test_accuracy),
+                  count(static_cast<int64_t>(r.history.size()), "epoch"),
+                  percent(*r.best_test_accuracy), *r.final_test_loss, auc,
+                  r.label_sets ? " (of the likeliest class: precision@1)" : ""));
   if (r.best_epoch_kept) {
     put_wrapped(
         out, "  best      ",
@@ -122,15 +128,18 @@ void print_accuracy(std::FILE* out, const TrainResult& r) {
                 fmt::format("after {} without a better test accuracy (--patience)",
                             count(evaluations_since_best(r.history), "evaluation")));
   }
-  if (!r.options.target_accuracy) return;
+  const TrainOptions& o = r.options;
+  if (!o.target_accuracy && !o.target_loss) return;
+  const std::string target =
+      o.target_accuracy
+          ? percent(*o.target_accuracy)
+          : fmt::format("a {} loss of {}", o.target_on.value_or("test"), *o.target_loss);
   if (r.epochs_to_target) {
     put_wrapped(out, "  target    ",
-                fmt::format("{} reached after {} and {:.1f} s of training",
-                            percent(*r.options.target_accuracy),
+                fmt::format("{} reached after {} and {:.1f} s of training", target,
                             count(*r.epochs_to_target, "epoch"), *r.seconds_to_target));
   } else {
-    put_wrapped(out, "  target    ",
-                fmt::format("{} not reached", percent(*r.options.target_accuracy)));
+    put_wrapped(out, "  target    ", fmt::format("{} not reached", target));
   }
 }
 

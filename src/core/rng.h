@@ -11,7 +11,17 @@
 namespace crossbow {
 
 /// What a random number is for; streams of different purposes are independent.
-enum class Purpose : uint32_t { init, shuffle, augment, dropout, synthetic, digits, gossip, pace };
+enum class Purpose : uint32_t {
+  init,
+  shuffle,
+  augment,
+  dropout,
+  synthetic,
+  digits,
+  gossip,
+  pace,
+  test_rows
+};
 
 constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
   for (int round = 0; round < 10; ++round) {

@@ -3,14 +3,20 @@
 
 #include <cstdint>
 
+#include "core/batch_format.h"
+
 namespace crossbow::data {
 
 struct Batch {
   int64_t index = 0;  // within the epoch
   int64_t rows = 0;   // samples; less than the batch size in the last batch only
-  // Both are page-aligned and as long as a whole batch: zeros follow the rows of a partial one.
-  const float* images = nullptr;    // batch × C × H × W, normalised
-  const int32_t* labels = nullptr;  // batch
+  // Each is page-aligned and as long as a whole batch: zeros follow the rows of a partial one.
+  FieldAddresses fields{};
+
+  /// batch × the sample's elements; of images C × H × W, normalised.
+  const float* samples() const { return static_cast<const float*>(fields[kSamples]); }
+  /// batch; of samples that have one class each.
+  const int32_t* labels() const { return static_cast<const int32_t*>(fields[kLabels]); }
 };
 
 /// Any number of threads may acquire and release at a time.

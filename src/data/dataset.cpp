@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <array>
 #include <cstdlib>
 
 #include "core/error.h"
@@ -14,9 +13,12 @@
 namespace crossbow::data {
 namespace {
 
-std::array<const Source*, 5> sources() {
-  return {&digits_source(), &mnist_source(), &cifar10_source(), &cifar100_source(),
-          &imagefolder_source()};
+std::vector<const Source*> sources() {
+  std::vector<const Source*> all{&digits_source(),   &mnist_source(),       &cifar10_source(),
+                                 &cifar100_source(), &imagefolder_source(), &libsvm_source()};
+  const std::vector<const Source*> planted = planted_sources();
+  all.insert(all.end(), planted.begin(), planted.end());
+  return all;
 }
 
 const Source& find_source(std::string_view name) {
@@ -60,10 +62,14 @@ Path folder_for(const Source& source, std::string_view spec, size_t colon) {
   if (colon == spec.npos) {
     if (is_generated(source)) return {};
     if (has_default_folder(source)) return default_folder(name);
-    fail_usage("'{0}' needs a folder, as in {0}:DIR", name);
+    const bool file = source.entry.takes == "FILE";
+    fail_usage("'{0}' needs a {1}, as in {0}:{2}", name, file ? "file" : "folder",
+               source.entry.takes);
   }
   if (is_generated(source)) fail_usage("'{}' is generated and takes no folder", name);
-  if (colon + 1 == spec.size()) fail_usage("'{}' names no folder after the colon", spec);
+  if (colon + 1 == spec.size())
+    fail_usage("'{}' names no {} after the colon", spec,
+               source.entry.takes == "FILE" ? "file" : "folder");
   return Path(spec.substr(colon + 1));
 }
 
@@ -101,6 +107,31 @@ std::shared_ptr<const Split> keep_in_memory(std::vector<uint8_t> buffer, size_t 
   auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(buffer));
   const uint8_t* first = owner->data() + offset;
   return std::make_shared<MemorySplit>(std::move(owner), first, image_bytes, std::move(labels));
+}
+
+namespace {
+
+class RowSplit final : public Split {
+ public:
+  RowSplit(Rows rows, Labels labels) : Split(std::move(labels)), rows_(std::move(rows)) {}
+
+  Sample sample(int64_t i, uint8_t*) const override {
+    const auto at = static_cast<size_t>(i);
+    const auto begin = static_cast<size_t>(at == 0 ? 0 : rows_.ends[at - 1]);
+    const size_t n = static_cast<size_t>(rows_.ends[at]) - begin;
+    return SparseRow{std::span(rows_.columns).subspan(begin, n),
+                     std::span(rows_.values).subspan(begin, n)};
+  }
+  bool in_memory() const override { return true; }
+
+ private:
+  const Rows rows_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Split> keep_in_memory(Rows rows, Labels labels) {
+  return std::make_shared<RowSplit>(std::move(rows), std::move(labels));
 }
 
 std::vector<std::string> numbered_classes(int64_t n) {

@@ -1,14 +1,17 @@
-// Data sets: labelled images with random access, opened by name.
+// Data sets: labelled images, or rows of numbers, with random access, opened by name.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "core/batch_format.h"
 #include "core/shape.h"
 
 namespace crossbow::data {
@@ -22,10 +25,36 @@ struct Normalisation {
 
 struct Info {
   std::string name;
-  Shape image;  // CHW; pixels have 1 or 3 channels
+  Shape image;  // of a sample: CHW, where pixels have 1 or 3 channels, or [features]
   int64_t classes = 0;
   std::vector<std::string> class_names;  // one a class
-  Normalisation normalisation;           // the set's default
+  Normalisation normalisation;           // the set's default, of pixels
+  bool label_sets = false;               // a sample has a set of classes
+  std::string note = {};                 // what opening the set decided, for people to read
+
+  bool has_images() const { return image.rank() != 1; }
+  /// What a sample is called.
+  std::string_view noun() const { return has_images() ? "image" : "row"; }
+  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets); }
+};
+
+/// A row's numbers that are not 0.
+struct SparseRow {
+  std::span<const int32_t> columns;  // ascending, in [0, features)
+  std::span<const float> values;     // one a column
+};
+
+/// Pixels as CHW bytes; or numbers that nothing normalises, all of them or those that are not 0.
+using Sample = std::variant<const uint8_t*, const float*, SparseRow>;
+
+/// Of each sample a class, in [0, classes), or the set of its classes.
+struct Labels {
+  std::vector<int32_t> classes;
+  std::vector<int64_t> ends;  // where each sample's end in `classes`; empty: each has one
+
+  Labels(std::vector<int32_t> one_each) : classes(std::move(one_each)) {}  // NOLINT: as written
+  Labels(std::vector<int32_t> classes, std::vector<int64_t> ends)
+      : classes(std::move(classes)), ends(std::move(ends)) {}
 };
 
 /// The samples of one part of a set. Immutable and thread-safe once opened.
@@ -33,25 +62,36 @@ class Split {
  public:
   virtual ~Split() = default;
 
-  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
-  /// In [0, classes).
-  int32_t label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
+  int64_t size() const {
+    return static_cast<int64_t>(labels_.ends.empty() ? labels_.classes.size()
+                                                     : labels_.ends.size());
+  }
+  /// Of samples that have one class each.
+  int32_t label(int64_t i) const { return labels_.classes[static_cast<size_t>(i)]; }
+  double labels_per_sample() const {
+    return static_cast<double>(labels_.classes.size()) / static_cast<double>(size());
+  }
+  /// In ascending order; of any split.
+  std::span<const int32_t> label_set(int64_t i) const {
+    const auto at = static_cast<size_t>(i);
+    const std::span all(labels_.classes);
+    if (labels_.ends.empty()) return all.subspan(at, 1);
+    const auto begin = static_cast<size_t>(at == 0 ? 0 : labels_.ends[at - 1]);
+    return all.subspan(begin, static_cast<size_t>(labels_.ends[at]) - begin);
+  }
 
-  /// The pixels of sample `i` as CHW bytes: where they lie, for a split kept in memory; otherwise
-  /// decoded into `scratch`, which has room for one image. Throws Error, which names the file, if
-  /// that cannot be decoded.
-  virtual const uint8_t* pixels(int64_t i, uint8_t* scratch) const = 0;
-  /// For a split whose samples are numbers rather than pixels: where those of sample `i` lie, as
-  /// CHW floats that nothing normalises. Null for all samples of other splits.
-  virtual const float* values(int64_t /*i*/) const { return nullptr; }
-  /// Whether `pixels` leaves `scratch` alone.
+  /// Where sample `i` lies, for a split kept in memory; otherwise its pixels, decoded into
+  /// `scratch`, which has room for one image. Samples of a split are of one kind. Throws Error,
+  /// which names the file, if that cannot be decoded.
+  virtual Sample sample(int64_t i, uint8_t* scratch) const = 0;
+  /// Whether `sample` leaves `scratch` alone.
   virtual bool in_memory() const = 0;
 
  protected:
-  explicit Split(std::vector<int32_t> labels) : labels_(std::move(labels)) {}
+  explicit Split(Labels labels) : labels_(std::move(labels)) {}
 
  private:
-  std::vector<int32_t> labels_;
+  Labels labels_;
 };
 
 struct Dataset {
@@ -85,6 +125,7 @@ struct CatalogueEntry {
   int64_t train = 0, test = 0;
   std::string source;              // where to get it; empty if there is nothing to get
   std::vector<std::string> files;  // expected in the folder, gzipped or not
+  std::string takes = "DIR";       // what follows NAME and a colon
   std::string folder;              // where NAME without DIR looks; empty if it needs none, or DIR
   bool found = false;              // whether opening NAME as it stands would find its files
 };

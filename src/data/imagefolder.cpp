@@ -81,7 +81,7 @@ class FileSplit final : public Split {
   FileSplit(Files files, const Shape& image)
       : Split(std::move(files.labels)), paths_(std::move(files.paths)), image_(image) {}
 
-  const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
+  Sample sample(int64_t i, uint8_t* scratch) const override {
     read_image(paths_[static_cast<size_t>(i)], image_, scratch);
     return scratch;
   }
@@ -99,7 +99,7 @@ std::shared_ptr<const Split> decode_all(const Split& split, const Shape& image,
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < split.size(); ++i) labels.push_back(split.label(i));
   parallel_for(split.size(), options, what,
-               [&](int64_t i) { split.pixels(i, buffer.data() + i * bytes); });
+               [&](int64_t i) { split.sample(i, buffer.data() + i * bytes); });
   return keep_in_memory(std::move(buffer), 0, bytes, std::move(labels));
 }
 

@@ -9,14 +9,13 @@ namespace {
 class FloatSplit final : public Split {
  public:
   FloatSplit(const Samples& samples, int64_t sample_elements)
-      : Split({samples.labels.begin(), samples.labels.end()}),
+      : Split(std::vector<int32_t>(samples.labels.begin(), samples.labels.end())),
         values_(samples.values.begin(), samples.values.end()),
         sample_elements_(sample_elements) {}
 
-  const uint8_t* pixels(int64_t, uint8_t*) const override {
-    fail("samples from memory are numbers, not pixels");
+  Sample sample(int64_t i, uint8_t*) const override {
+    return values_.data() + i * sample_elements_;
   }
-  const float* values(int64_t i) const override { return values_.data() + i * sample_elements_; }
   bool in_memory() const override { return true; }
 
  private:

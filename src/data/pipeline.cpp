@@ -35,12 +35,11 @@ int default_threads(const Split& split) {
   return split.in_memory() ? 1 : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-size_t image_bytes(const Shape& image, int64_t batch) {
-  return round_to_page(static_cast<size_t>(batch * image.elements()) * sizeof(float));
-}
-
-size_t label_bytes(int64_t batch) {
-  return round_to_page(static_cast<size_t>(batch) * sizeof(int32_t));
+/// Each begins at a page.
+size_t bytes_of_fields(const BatchFormat& format, int64_t batch) {
+  size_t bytes = 0;
+  for (const Field& field : format.fields) bytes += round_to_page(field.bytes(batch));
+  return bytes;
 }
 
 int64_t batches_of(int64_t samples, int64_t batch) {
@@ -55,14 +54,17 @@ int64_t depth_of(const PipelineOptions& options, int64_t samples) {
   return std::min(depth, batches_of(samples, options.batch));
 }
 
-int64_t buffer_bytes_of_one(const Shape& image, int64_t batch) {
-  return static_cast<int64_t>(image_bytes(image, batch) + label_bytes(batch));
+/// Splits that are not in memory have pixels.
+bool has_pixels(const Split& split) {
+  if (!split.in_memory()) return true;
+  return split.size() > 0 && std::holds_alternative<const uint8_t*>(split.sample(0, nullptr));
 }
 
 /// Empty for samples that are no pixels.
-std::vector<std::array<float, 256>> normalisation_table(const Split& split, int64_t channels,
-                                                        const Normalisation& n) {
-  if (split.size() > 0 && split.values(0)) return {};
+std::vector<std::array<float, 256>> normalisation_table(const Split& split, const Info& info) {
+  if (!has_pixels(split)) return {};
+  const int64_t channels = info.image[0];
+  const Normalisation& n = info.normalisation;
   if (channels < 1 || channels > 3) fail("images have 1 to 3 channels, not {}", channels);
   std::vector<std::array<float, 256>> table(static_cast<size_t>(channels));
   for (size_t c = 0; c < table.size(); ++c) {
@@ -82,14 +84,15 @@ void Pipeline::FreeBuffer::operator()(std::byte* p) const {
 Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
                    const PipelineOptions& options)
     : image_(dataset.info.image),
+      format_(dataset.info.batch_format()),
       split_(std::move(split)),
       options_(options),
       batches_(options.batch < 1 ? 0 : batches_of(split_->size(), options.batch)),
-      normalised_(normalisation_table(*split_, image_[0], dataset.info.normalisation)) {
-  if (options.batch < 1) fail_usage("a batch holds at least 1 image, not {}", options.batch);
+      normalised_(normalisation_table(*split_, dataset.info)) {
+  if (options.batch < 1) fail_usage("a batch holds at least 1 sample, not {}", options.batch);
   if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
   if (split_->size() > std::numeric_limits<uint32_t>::max()) {
-    fail("{} holds more images than can be put in order", dataset.info.name);
+    fail("{} holds more samples than can be put in order", dataset.info.name);
   }
   grow(depth_of(options, split_->size()));
   order_.resize(static_cast<size_t>(split_->size()));
@@ -116,16 +119,17 @@ void Pipeline::end() {
 }
 
 void Pipeline::grow(int64_t depth) {
-  const size_t images = image_bytes(image_, options_.batch), labels = label_bytes(options_.batch);
+  const size_t bytes = bytes_of_fields(format_, options_.batch);
   const std::lock_guard lock(mutex_);
   while (static_cast<int64_t>(slots_.size()) < std::min(depth, batches_)) {
     Slot slot;
-    slot.memory.reset(
-        static_cast<std::byte*>(::operator new(images + labels, std::align_val_t(kPage))));
-    slot.images = reinterpret_cast<float*>(slot.memory.get());
-    slot.labels = reinterpret_cast<int32_t*>(slot.memory.get() + images);
-    slot.batch.images = slot.images;
-    slot.batch.labels = slot.labels;
+    slot.memory.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kPage))));
+    std::byte* at = slot.memory.get();
+    for (size_t i = 0; i < kFields; ++i) {
+      slot.fields[i] = at;
+      slot.batch.fields[i] = at;
+      at += round_to_page(format_.fields[i].bytes(options_.batch));
+    }
     slots_.push_back(std::move(slot));
     ++free_;
   }
@@ -134,12 +138,12 @@ void Pipeline::grow(int64_t depth) {
 
 int64_t Pipeline::buffer_bytes() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(slots_.size()) * buffer_bytes_of_one(image_, options_.batch);
+  return static_cast<int64_t>(slots_.size() * bytes_of_fields(format_, options_.batch));
 }
 
-int64_t Pipeline::buffer_bytes(const Shape& image, int64_t samples,
+int64_t Pipeline::buffer_bytes(const BatchFormat& format, int64_t samples,
                                const PipelineOptions& options) {
-  return depth_of(options, samples) * buffer_bytes_of_one(image, options.batch);
+  return depth_of(options, samples) * static_cast<int64_t>(bytes_of_fields(format, options.batch));
 }
 
 void Pipeline::start(int64_t epoch, int64_t first_batch) {
@@ -272,28 +276,51 @@ void Pipeline::fill(Slot& slot, uint8_t* scratch) {
   const int64_t first = slot.batch.index * options_.batch;
   slot.batch.rows = std::min(options_.batch, split_->size() - first);
   try {
+    auto* const samples = reinterpret_cast<float*>(slot.fields[kSamples]);
+    const auto label_bytes = static_cast<int64_t>(format_.fields[kLabels].row_bytes());
     for (int64_t row = 0; row < slot.batch.rows; ++row) {
-      const int64_t sample = order_[static_cast<size_t>(first + row)];
-      slot.labels[row] = split_->label(sample);
-      write_sample(sample, scratch, slot.images + row * image_.elements());
+      const int64_t index = order_[static_cast<size_t>(first + row)];
+      write_label(index, slot.fields[kLabels] + row * label_bytes);
+      write_sample(index, scratch, samples + row * image_.elements());
     }
-    std::fill(slot.labels + slot.batch.rows, slot.labels + options_.batch, 0);
-    std::fill(slot.images + slot.batch.rows * image_.elements(),
-              slot.images + options_.batch * image_.elements(), 0.0f);
+    for (size_t i = 0; i < kFields; ++i) {
+      const Field& field = format_.fields[i];
+      std::fill(slot.fields[i] + field.bytes(slot.batch.rows),
+                slot.fields[i] + field.bytes(options_.batch), std::byte{0});
+    }
   } catch (...) {
     slot.error = std::current_exception();
   }
 }
 
-/// The normalising table is exact and the same on every machine; a multiply-add need not be.
-void Pipeline::write_sample(int64_t sample, uint8_t* scratch, float* out) const {
-  if (const float* const values = split_->values(sample)) {
-    write_image(values, sample, out, [](int64_t, float value) { return value; });
+void Pipeline::write_label(int64_t index, std::byte* out) const {
+  const Field& field = format_.fields[kLabels];
+  if (field.dtype == DType::i32) {
+    *reinterpret_cast<int32_t*>(out) = split_->label(index);
     return;
   }
-  write_image(split_->pixels(sample, scratch), sample, out, [this](int64_t c, uint8_t pixel) {
-    return normalised_[static_cast<size_t>(c)][pixel];
-  });
+  auto* const targets = reinterpret_cast<float*>(out);
+  std::fill_n(targets, field.row_elements, 0.0f);
+  for (const int32_t label : split_->label_set(index)) targets[label] = 1;
+}
+
+/// The normalising table is exact and the same on every machine; a multiply-add need not be.
+void Pipeline::write_sample(int64_t index, uint8_t* scratch, float* out) const {
+  const Sample sample = split_->sample(index, scratch);
+  if (const auto* const row = std::get_if<SparseRow>(&sample)) {
+    std::fill_n(out, image_.elements(), 0.0f);
+    for (size_t i = 0; i < row->columns.size(); ++i) out[row->columns[i]] = row->values[i];
+  } else if (const auto* const numbers = std::get_if<const float*>(&sample)) {
+    if (image_.rank() == 1) {
+      std::copy_n(*numbers, image_.elements(), out);
+    } else {
+      write_image(*numbers, index, out, [](int64_t, float value) { return value; });
+    }
+  } else {
+    write_image(std::get<const uint8_t*>(sample), index, out, [this](int64_t c, uint8_t pixel) {
+      return normalised_[static_cast<size_t>(c)][pixel];
+    });
+  }
 }
 
 template <typename T, typename Normalise>

@@ -18,7 +18,7 @@
 
 namespace crossbow::data {
 
-/// Random changes to each training image, drawn from (seed, epoch, sample).
+/// Random changes to each training image, drawn from (seed, epoch, sample); rows have none.
 struct Augment {
   /// The image is surrounded by so many pixels of normalised value 0, and a window of its own size
   /// is cut out at random.
@@ -69,7 +69,8 @@ class Pipeline : public BatchSource {
   void grow(int64_t depth);
   /// Bytes of the buffers that there are, and of those that such options ask for.
   int64_t buffer_bytes() const;
-  static int64_t buffer_bytes(const Shape& image, int64_t samples, const PipelineOptions& options);
+  static int64_t buffer_bytes(const BatchFormat& format, int64_t samples,
+                              const PipelineOptions& options);
 
   /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,
   /// summed over them.
@@ -83,8 +84,7 @@ class Pipeline : public BatchSource {
   struct Slot {
     Batch batch;
     State state = State::free;
-    float* images = nullptr;
-    int32_t* labels = nullptr;
+    std::array<std::byte*, kFields> fields{};
     std::exception_ptr error;
     std::unique_ptr<std::byte, FreeBuffer> memory;
   };
@@ -94,12 +94,14 @@ class Pipeline : public BatchSource {
   void end();
   bool may_fill() const;
   void fill(Slot& slot, uint8_t* scratch);
-  void write_sample(int64_t sample, uint8_t* scratch, float* out) const;
+  void write_label(int64_t index, std::byte* out) const;
+  void write_sample(int64_t index, uint8_t* scratch, float* out) const;
   template <typename T, typename Normalise>
   void write_image(const T* image, int64_t sample, float* out, Normalise normalise) const;
   Slot* find(State state, int64_t index);
 
   const Shape image_;
+  const BatchFormat format_;
   const std::shared_ptr<const Split> split_;
   const PipelineOptions options_;
   const int64_t batches_;

@@ -28,6 +28,9 @@ const Source& mnist_source();
 const Source& cifar10_source();
 const Source& cifar100_source();
 const Source& imagefolder_source();
+const Source& libsvm_source();
+/// Drawn by the program: sets of the shapes of well-known ones.
+std::vector<const Source*> planted_sources();
 
 /// A split kept in memory: CHW images in a row. `owner` keeps them alive.
 class MemorySplit final : public Split {
@@ -39,7 +42,7 @@ class MemorySplit final : public Split {
         first_(first),
         image_bytes_(image_bytes) {}
 
-  const uint8_t* pixels(int64_t i, uint8_t*) const override { return first_ + i * image_bytes_; }
+  Sample sample(int64_t i, uint8_t*) const override { return first_ + i * image_bytes_; }
   bool in_memory() const override { return true; }
 
  private:
@@ -51,6 +54,16 @@ class MemorySplit final : public Split {
 /// Takes a buffer whose images begin at `offset`, which spares parsers a copy.
 std::shared_ptr<const Split> keep_in_memory(std::vector<uint8_t> buffer, size_t offset,
                                             int64_t image_bytes, std::vector<int32_t> labels);
+
+/// Rows one after the other.
+struct Rows {
+  std::vector<int32_t> columns;
+  std::vector<float> values;  // one a column
+  std::vector<int64_t> ends;  // of each row's, in both
+
+  int64_t size() const { return static_cast<int64_t>(ends.size()); }
+};
+std::shared_ptr<const Split> keep_in_memory(Rows rows, Labels labels);
 
 /// "0", "1", …
 std::vector<std::string> numbered_classes(int64_t n);

@@ -1,11 +1,11 @@
 // One run of a kernel: what it works on, and what changes from step to step.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "core/batch_format.h"
 #include "device/vector_math.h"
 
 namespace crossbow {
@@ -13,7 +13,7 @@ namespace crossbow {
 /// What changes from step to step: lies in the device's memory, where calls read it when they run,
 /// so that a recorded step can be run again. Randomness depends on these numbers only.
 struct Step {
-  std::array<const void*, 2> inputs{};  // images (f32, plain) and labels of this batch
+  FieldAddresses inputs{};  // the fields of this batch
   uint64_t seed = 0;
   uint32_t epoch = 0;
   uint64_t first_sample = 0;  // position in the epoch of the batch's first row

@@ -157,7 +157,7 @@ Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step
   if (rows_of(batch) == 0) return flight;
   flight.source = &source;
   flight.batch = &source.acquire(batch);
-  step.inputs = {flight.batch->images, flight.batch->labels};
+  step.inputs = flight.batch->fields;
   step.seed = options_.seed;
   step.epoch = static_cast<uint32_t>(segment_.epoch);
   step.first_sample = static_cast<uint64_t>(batch * options_.batch.rows);

@@ -106,8 +106,7 @@ void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
     queue.math(dtype_).combine({factors.data(), count}, {terms.data(), count}, gradients_.data(),
                                elements_);
     queue.copy(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
-    step.inputs = {static_cast<const float*>(step.inputs[0]) + n * setup_.batch.image_elements,
-                   static_cast<const int32_t*>(step.inputs[1]) + n};
+    step.inputs = setup_.batch.format.from_row(step.inputs, n);
     step.first_sample += static_cast<uint64_t>(n);
   }
 }

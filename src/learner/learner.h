@@ -16,10 +16,10 @@ namespace crossbow {
 /// The batches that learners get, and the parts in which a step takes one: with more than one, it
 /// adds up their gradients, each weighted by its rows, and then updates once.
 struct BatchShape {
-  int64_t rows = 0;            // of a whole batch
-  int64_t last_rows = 0;       // of an epoch's last one; 0 if it is whole
-  int64_t splits = 1;          // parts of a whole batch
-  int64_t image_elements = 0;  // of one row
+  int64_t rows = 0;       // of a whole batch
+  int64_t last_rows = 0;  // of an epoch's last one; 0 if it is whole
+  int64_t splits = 1;     // parts of a whole batch
+  BatchFormat format;
 
   int64_t part_rows() const { return (rows + splits - 1) / splits; }
   /// Rows of the programs that training needs: of a part, and of what may be left for a last one.

@@ -6,15 +6,13 @@
 namespace crossbow {
 
 void Retries::add(const data::Batch& batch) {
-  const auto copy_of = [&](const void* from, int64_t row_bytes) {
-    Buffer copy(static_cast<size_t>(shape_.rows * row_bytes));
-    std::memcpy(copy.data(), from, static_cast<size_t>(batch.rows * row_bytes));
-    return copy;
-  };
-  Copy copy{batch, copy_of(batch.images, shape_.image_elements * int64_t{sizeof(float)}),
-            copy_of(batch.labels, sizeof(int32_t))};
-  copy.batch.images = copy.images.as<float>();
-  copy.batch.labels = copy.labels.as<int32_t>();
+  Copy copy{batch, {}};
+  for (size_t i = 0; i < kFields; ++i) {
+    const Field& field = shape_.format.fields[i];
+    copy.fields[i] = Buffer(field.bytes(shape_.rows));
+    std::memcpy(copy.fields[i].data(), batch.fields[i], field.bytes(batch.rows));
+    copy.batch.fields[i] = copy.fields[i].data();
+  }
   const std::lock_guard lock(mutex_);
   copies_.push_back(std::move(copy));
   waiting_.push_back(batch.index);

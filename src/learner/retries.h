@@ -1,6 +1,7 @@
 // Batches whose steps have failed, for another try.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <mutex>
@@ -33,7 +34,7 @@ class Retries : public data::BatchSource {
  private:
   struct Copy {
     data::Batch batch;
-    Buffer images, labels;
+    std::array<Buffer, kFields> fields;
   };
 
   const BatchShape shape_;

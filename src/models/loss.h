@@ -23,8 +23,9 @@ using Loss = std::variant<CrossEntropyLoss, BCEWithLogitsLoss, MSELoss>;
 Tensor append_loss(const Loss& loss, Tensor logits, Tensor labels);
 
 /// Of a net whose outputs are all 0, as those of a net without training nearly are; and of the best
-/// outputs that do not depend on the input. Both where the classes are equally frequent.
-double loss_of_zeros(const Loss& loss, int64_t classes);
-double loss_of_a_guess(const Loss& loss, int64_t classes);
+/// outputs that do not depend on the input. Both where the classes are equally frequent, and a
+/// sample has so many of them.
+double loss_of_zeros(const Loss& loss, int64_t classes, double labels = 1);
+double loss_of_a_guess(const Loss& loss, int64_t classes, double labels = 1);
 
 }  // namespace crossbow

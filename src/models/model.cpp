@@ -88,11 +88,16 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   batch.insert(batch.begin(), spec.batch);
 
   Graph graph(name);
-  const Tensor images = input(graph, Shape(batch), 0, DType::f32, "images");
-  const Tensor labels = input(graph, {spec.batch}, 1, DType::i32, "labels");
+  const Tensor images = input(graph, Shape(batch), kSamples, DType::f32, "images");
+  if (spec.label_sets && std::holds_alternative<CrossEntropyLoss>(spec.loss)) {
+    fail_usage("`loss` cross-entropy: each sample has a set of classes, not one; choose sigmoid");
+  }
+  const Tensor labels =
+      spec.label_sets ? input(graph, {spec.batch, spec.classes}, kLabels, DType::f32, "labels")
+                      : input(graph, {spec.batch}, kLabels, DType::i32, "labels");
   const Tensor logits = function(images);
   const Shape wanted{spec.batch, spec.classes};
-  const bool one_logit = std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
+  const bool one_logit = !spec.label_sets && std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
                          spec.classes == 2 && logits.shape() == Shape{spec.batch, 1};
   if (logits.shape() != wanted && !one_logit) {
     fail("the model '{}' ends in shape {}, but a batch of {} in {} classes needs {}", name,
@@ -100,7 +105,9 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   }
   graph.set_output("logits", logits.value);
   graph.set_output("loss", append_loss(spec.loss, logits, labels).value);
-  const Tensor right = one_logit ? binary_accuracy(logits, labels) : accuracy(logits, labels);
+  const Tensor right = spec.label_sets ? precision_at_1(logits, labels)
+                       : one_logit     ? binary_accuracy(logits, labels)
+                                       : accuracy(logits, labels);
   graph.set_output("accuracy", right.value);
   return graph;
 }

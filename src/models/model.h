@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/batch_format.h"
 #include "graph/graph.h"
 #include "models/loss.h"
 
@@ -20,6 +21,9 @@ struct ModelSpec {
   /// "resnet-32" needs none; "mlp:layers=8,width=512,activation=sigmoid" sets options.
   std::map<std::string, std::string> options;
   Loss loss = CrossEntropyLoss{};
+  bool label_sets = false;  // a sample has a set of classes instead of one
+
+  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets); }
 };
 
 /// Defaults of `train` for a model; from the published recipes, milestones in epochs.
@@ -59,9 +63,10 @@ std::vector<const Model*> all_models();
 using ModelFunction = std::function<Tensor(Tensor images)>;
 
 /// The forward graph of classification: inputs "images" (slot 0) and "labels" (slot 1), outputs
-/// "logits", "loss" (the spec's) and "accuracy". Throws Error if the logits have another shape than
-/// the spec's batch and classes ask for: [N, classes], or [N, 1] of two classes with
-/// BCEWithLogitsLoss.
+/// "logits", "loss" (the spec's) and "accuracy". Labels are classes, i32 [N], or sets of classes,
+/// f32 [N, classes] with a 1 for each; then the accuracy is precision@1. Throws Error if the logits
+/// have another shape than the spec's batch and classes ask for: [N, classes], or [N, 1] of two
+/// classes with BCEWithLogitsLoss.
 Graph classifier(const std::string& name, const ModelFunction& logits, const ModelSpec& spec);
 /// The same for a registered model; `name` as for find_model.
 Graph build_model(std::string_view name, const ModelSpec& spec);

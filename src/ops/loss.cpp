@@ -2,6 +2,8 @@
 
 #include "core/error.h"
 #include "graph/op.h"
+#include "graph/source.h"
+#include "ops/elementwise.h"
 #include "ops/expect.h"
 
 namespace crossbow {
@@ -48,6 +50,12 @@ std::vector<TensorType> infer_binary_accuracy(const Node&, std::span<const Tenso
   return {{Shape{}}};
 }
 
+std::vector<TensorType> infer_precision(const Node&, std::span<const TensorType> in) {
+  expect_rank(in[0], 2, "logits", "[N, classes]");
+  expect_same_shape(in[0], in[1], "logits", "targets");
+  return {{Shape{}}};
+}
+
 /// Of the three gradient ops (g, values, targets or labels).
 std::vector<TensorType> infer_grad(const Node&, std::span<const TensorType> in) {
   return {in[1]};
@@ -58,6 +66,7 @@ std::vector<Case> sigmoid_cases();
 std::vector<Case> squared_error_cases();
 std::vector<Case> accuracy_cases();
 std::vector<Case> binary_accuracy_cases();
+std::vector<Case> precision_cases();
 void cross_entropy_gradient(GradientContext& c);
 void sigmoid_gradient(GradientContext& c);
 void squared_error_gradient(GradientContext& c);
@@ -82,6 +91,8 @@ const Op& kAccuracy =
     register_op({.name = "accuracy", .infer = infer_accuracy, .cases = accuracy_cases});
 const Op& kBinaryAccuracy = register_op(
     {.name = "binary_accuracy", .infer = infer_binary_accuracy, .cases = binary_accuracy_cases});
+const Op& kPrecision =
+    register_op({.name = "precision_at_1", .infer = infer_precision, .cases = precision_cases});
 
 /// `values` is what the op reads beside the loss's gradient and the targets.
 void set_gradient(GradientContext& c, const Op& op, Tensor values) {
@@ -196,6 +207,19 @@ std::vector<Case> binary_accuracy_cases() {
   return {{"17 rows", of(17)}, {"batch 1", of(1)}};
 }
 
+std::vector<Case> precision_cases() {
+  const auto of = [](Shape shape) {
+    return [=](CaseBuilder& b) {
+      const Tensor logits = b.input(shape), some_below_0 = fill(b.graph(), shape, -0.7f);
+      return precision_at_1(logits, add(b.targets(shape), some_below_0));
+    };
+  };
+  return {{"10 classes", of({17, 10})},
+          {"one class", of({3, 1})},
+          {"batch 1", of({1, 4})},
+          {"983 classes", of({16, 983})}};
+}
+
 }  // namespace
 
 Tensor softmax_cross_entropy(Tensor logits, Tensor labels, float label_smoothing) {
@@ -220,6 +244,10 @@ Tensor accuracy(Tensor logits, Tensor labels, int64_t top_k) {
 
 Tensor binary_accuracy(Tensor logits, Tensor labels) {
   return logits.graph->append(kBinaryAccuracy, {logits.value, labels.value});
+}
+
+Tensor precision_at_1(Tensor logits, Tensor targets) {
+  return logits.graph->append(kPrecision, {logits.value, targets.value});
 }
 
 }  // namespace crossbow

@@ -36,6 +36,10 @@ Tensor accuracy(Tensor logits, Tensor labels, int64_t top_k = 1);
 /// scalar.
 Tensor binary_accuracy(Tensor logits, Tensor labels);
 
+/// Logits [N, C], targets f32 [N, C] -> fraction of rows whose largest logit, the first of equals,
+/// has a target above 0, a scalar. A row with a NaN counts as wrong.
+Tensor precision_at_1(Tensor logits, Tensor targets);
+
 // The gradients' ops (g is the scalar d(total)/d(loss)): softmax_cross_entropy_grad(g,
 // probabilities, labels), sigmoid_cross_entropy_grad(g, logits, targets),
 // mean_squared_error_grad(g, x, targets). Targets get no gradient.

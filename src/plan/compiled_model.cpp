@@ -40,8 +40,8 @@ std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {
   return program;
 }
 
-InputBytes CompiledModel::largest_inputs() const {
-  InputBytes inputs{};
+FieldBytes CompiledModel::largest_inputs() const {
+  FieldBytes inputs{};
   for_each_program([&](const Program& program) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       inputs[i] = std::max(inputs[i], program.input_bytes()[i]);

@@ -31,7 +31,7 @@ class CompiledModel {
 
  private:
   std::shared_ptr<const Program> compile(const Graph& graph);
-  InputBytes largest_inputs() const;
+  FieldBytes largest_inputs() const;
   template <typename F>
   void for_each_program(const F& f) const {
     for (const auto* programs : {&training_, &evaluation_, &statistics_}) {

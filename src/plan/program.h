@@ -107,7 +107,7 @@ class Program {
   const std::vector<KernelInfo>& kernel_infos() const { return kernel_infos_; }
   size_t arena_bytes() const { return arena_bytes_; }
   size_t arena_bytes_without_reuse() const { return arena_bytes_without_reuse_; }
-  const InputBytes& input_bytes() const { return input_bytes_; }
+  const FieldBytes& input_bytes() const { return input_bytes_; }
   int threads() const { return threads_; }
   double flops() const;
   /// As many as kernel_infos(); for measuring them one by one.
@@ -147,7 +147,7 @@ class Program {
   size_t first_update_ = 0;  // index of the first kernel that updates a parameter, or their number
   std::map<std::string, Result> results_;
   size_t arena_bytes_ = 0, arena_bytes_without_reuse_ = 0;
-  InputBytes input_bytes_{};
+  FieldBytes input_bytes_{};
   int threads_ = 1;
 };
 

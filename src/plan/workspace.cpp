@@ -2,7 +2,7 @@
 
 namespace crossbow {
 
-Workspace::Workspace(Device& device, size_t arena_bytes, const InputBytes& largest_inputs)
+Workspace::Workspace(Device& device, size_t arena_bytes, const FieldBytes& largest_inputs)
     : host_(device.is_host()),
       queue_(device.make_queue()),
       arena_(device.allocate(arena_bytes)),
@@ -13,13 +13,13 @@ Workspace::Workspace(Device& device, size_t arena_bytes, const InputBytes& large
 }
 
 size_t Workspace::bytes(const Device& device, size_t arena_bytes,
-                        const InputBytes& largest_inputs) {
+                        const FieldBytes& largest_inputs) {
   size_t bytes = arena_bytes + sizeof(Step);
   for (const size_t input : largest_inputs) bytes += device.is_host() ? 0 : input;
   return bytes;
 }
 
-void Workspace::set(const Step& step, const InputBytes& inputs) const {
+void Workspace::set(const Step& step, const FieldBytes& inputs) const {
   if (host_) {
     queue_->write(step_.data(), &step, sizeof step);
     return;

@@ -7,16 +7,13 @@
 
 namespace crossbow {
 
-/// Bytes of a program's inputs: images, labels.
-using InputBytes = std::array<size_t, 2>;
-
 /// A queue, and the memory that the programs it runs one after the other share: an arena, the step
 /// block, and the batch where the device cannot read the host's. Used by one thread at a time.
 class Workspace {
  public:
-  Workspace(Device& device, size_t arena_bytes, const InputBytes& largest_inputs);
+  Workspace(Device& device, size_t arena_bytes, const FieldBytes& largest_inputs);
   /// Of the device's memory, for such a workspace.
-  static size_t bytes(const Device& device, size_t arena_bytes, const InputBytes& largest_inputs);
+  static size_t bytes(const Device& device, size_t arena_bytes, const FieldBytes& largest_inputs);
 
   Queue& queue() const { return *queue_; }
   const Buffer& arena() const { return arena_; }
@@ -25,13 +22,13 @@ class Workspace {
 
   /// For the programs run from now on. `step.inputs` are the host's, and stay as they are until the
   /// queue has done what it was given.
-  void set(const Step& step, const InputBytes& inputs) const;
+  void set(const Step& step, const FieldBytes& inputs) const;
 
  private:
   const bool host_;
   std::unique_ptr<Queue> queue_;
   Buffer arena_, step_;
-  std::array<Buffer, 2> inputs_;
+  std::array<Buffer, kFields> inputs_;
 };
 
 }  // namespace crossbow

@@ -25,16 +25,25 @@ double seconds_since(Clock::time_point start) {
 class Noise : public data::BatchSource {
  public:
   explicit Noise(const ModelSpec& spec) {
-    const int64_t pixels = spec.batch * spec.image.elements();
+    const BatchFormat format = spec.batch_format();
     Rng rng(0, Purpose::synthetic);
     for (size_t b = 0; b < kBatches; ++b) {
-      images_[b] = Buffer(static_cast<size_t>(pixels) * sizeof(float));
-      labels_[b] = Buffer(static_cast<size_t>(spec.batch) * sizeof(int32_t));
-      std::generate_n(images_[b].as<float>(), pixels, [&] { return rng.uniform(-1, 1); });
-      std::generate_n(labels_[b].as<int32_t>(), spec.batch, [&] {
-        return static_cast<int32_t>(rng.below(static_cast<uint32_t>(spec.classes)));
-      });
-      batches_[b] = {0, spec.batch, images_[b].as<float>(), labels_[b].as<int32_t>()};
+      FieldAddresses addresses{};
+      for (size_t i = 0; i < kFields; ++i) {
+        fields_[b][i] = Buffer(format.fields[i].bytes(spec.batch));
+        addresses[i] = fields_[b][i].data();
+      }
+      std::generate_n(fields_[b][kSamples].as<float>(), spec.batch * spec.image.elements(),
+                      [&] { return rng.uniform(-1, 1); });
+      if (spec.label_sets) {
+        std::generate_n(fields_[b][kLabels].as<float>(), spec.batch * spec.classes,
+                        [&] { return static_cast<float>(rng.below(2)); });
+      } else {
+        std::generate_n(fields_[b][kLabels].as<int32_t>(), spec.batch, [&] {
+          return static_cast<int32_t>(rng.below(static_cast<uint32_t>(spec.classes)));
+        });
+      }
+      batches_[b] = {0, spec.batch, addresses};
     }
   }
 
@@ -46,13 +55,13 @@ class Noise : public data::BatchSource {
   Step step(int64_t index) {
     const data::Batch& batch = acquire(index);
     Step step;
-    step.inputs = {batch.images, batch.labels};
+    step.inputs = batch.fields;
     step.first_sample = static_cast<uint64_t>(index);
     return step;
   }
 
  private:
-  std::array<Buffer, kBatches> images_, labels_;
+  std::array<std::array<Buffer, kFields>, kBatches> fields_;
   std::array<data::Batch, kBatches> batches_;
 };
 
@@ -104,8 +113,7 @@ class Bench {
   Bench(const ModelSpec& spec, const RunConfig& config, const TeamConfig& team)
       : model_(compiled(config, team, spec)),
         program_(model_.training(config.batch)),
-        engine_(config.engine(model_, team,
-                              {.rows = config.batch, .image_elements = spec.image.elements()})),
+        engine_(config.engine(model_, team, {.rows = config.batch, .format = spec.batch_format()})),
         noise_(spec) {
     Replica first(engine_->layout(), /*with_gradients=*/false);
     initialise(engine_->layout(), first, config.seed);

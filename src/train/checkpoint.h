@@ -46,6 +46,7 @@ struct Checkpoint {
   int64_t classes = 0;
   /// One a class, and how its images became numbers; older checkpoints have neither.
   std::vector<std::string> class_names;
+  bool label_sets = false;  // as data::Info has it
   std::optional<data::Normalisation> normalisation;
   int64_t samples = 0;  // training images
   Position position;

@@ -101,6 +101,7 @@ json header_of(const Checkpoint& c) {
           {"image", shape_json(c.image)},
           {"classes", c.classes},
           {"class_names", c.class_names},
+          {"label_sets", c.label_sets},
           {"normalisation", normalisation_json(c.normalisation)},
           {"samples", c.samples},
           {"position", to_json(c.position)},
@@ -172,9 +173,12 @@ Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, in
   apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
   if (is_old) bring_up_to_date(c.options);
   c.image = shape_from(header.at("image"), kLargestImage);
-  if (c.image.rank() != 3) fail("an image has {} dimensions", c.image.rank());
+  if (c.image.rank() != 1 && c.image.rank() != 3) {
+    fail("a sample has {} dimensions", c.image.rank());
+  }
   c.classes = integer_from(header, "classes", 1, std::numeric_limits<int32_t>::max());
   c.class_names = header.value("class_names", c.class_names);
+  c.label_sets = header.value("label_sets", c.label_sets);
   if (!c.class_names.empty() && static_cast<int64_t>(c.class_names.size()) != c.classes) {
     fail("it names {} of {} classes", c.class_names.size(), c.classes);
   }

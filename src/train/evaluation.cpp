@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "train/auc.h"
+
 namespace crossbow {
 namespace {
 
@@ -33,7 +35,8 @@ void Evaluator::compile(CompiledModel& model, int64_t samples, int64_t rows) {
 Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
                      std::span<const Workspace> workspaces, const data::Dataset& dataset,
                      int64_t rows)
-    : samples_(dataset.test->size()),
+    : split_(dataset.test),
+      samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
       pipeline_(dataset, dataset.test, pipeline_options(rows, workers.count())) {
@@ -42,6 +45,8 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, workspace)});
   }
   sums_.resize(static_cast<size_t>(pipeline_.batches()));
+  const bool two_classes = dataset.info.classes == 2 && !dataset.info.label_sets;
+  if (two_classes) scores_.resize(static_cast<size_t>(samples_));
 }
 
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
@@ -76,7 +81,26 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
     total.right += s.right;
   }
   const auto n = static_cast<double>(samples_);
-  return Evaluation{total.loss / n, total.right / n};
+  return Evaluation{total.loss / n, total.right / n, auc()};
+}
+
+void Evaluator::keep_scores(int64_t first, std::span<const double> logits) {
+  const bool one_logit = static_cast<int64_t>(logits.size()) == std::min(rows_, samples_ - first);
+  const size_t width = one_logit ? 1 : 2;
+  for (size_t row = 0; row < logits.size() / width; ++row) {
+    const double score = one_logit ? logits[row] : logits[2 * row + 1] - logits[2 * row];
+    scores_[static_cast<size_t>(first) + row] = static_cast<float>(score);
+  }
+}
+
+std::optional<double> Evaluator::auc() const {
+  if (scores_.empty() || !std::all_of(scores_.begin(), scores_.end(),
+                                      [](float score) { return std::isfinite(score); })) {
+    return {};
+  }
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < samples_; ++i) labels.push_back(split_->label(i));
+  return area_under_curve(scores_, labels);
 }
 
 Evaluator::Sums Evaluator::evaluate(const BoundPrograms& bound, int64_t b,
@@ -84,12 +108,16 @@ Evaluator::Sums Evaluator::evaluate(const BoundPrograms& bound, int64_t b,
   const data::Batch& batch = pipeline_.acquire(b);
   const auto rows = static_cast<double>(batch.rows);
   Step step;
-  step.inputs = {batch.images, batch.labels};
+  step.inputs = batch.fields;
   const Execution& execution = batch.rows == rows_ ? bound.whole : bound.last;
   execution.run(step);
   const Sums sums{execution.scalar("loss") * rows, std::round(execution.scalar("accuracy") * rows)};
   pipeline_.release(batch);
-  if (logits) logits(b * rows_, execution.values("logits"));
+  if (logits || !scores_.empty()) {
+    const std::vector<double> values = execution.values("logits");
+    if (!scores_.empty()) keep_scores(b * rows_, values);
+    if (logits) logits(b * rows_, values);
+  }
   return sums;
 }
 

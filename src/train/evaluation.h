@@ -48,11 +48,16 @@ class Evaluator {
     double loss = 0, right = 0;
   };
   Sums evaluate(const BoundPrograms& bound, int64_t batch, const LogitsFunction& logits);
+  /// How much more the net takes the batch's samples for class 1.
+  void keep_scores(int64_t first, std::span<const double> logits);
+  std::optional<double> auc() const;
 
+  const std::shared_ptr<const data::Split> split_;
   int64_t samples_, rows_;
   Workers& workers_;
   std::vector<BoundPrograms> bound_;  // by worker
   std::vector<Sums> sums_;            // by batch
+  std::vector<float> scores_;         // of two classes, by sample; else empty
   data::Pipeline pipeline_;
 };
 

@@ -160,7 +160,7 @@ TrainOptions options_to_replay(const std::string& folder) {
 void expect_replay(const TrainOptions& o) {
   const TrainOptions before = options_to_replay(*o.replay);
   check_same_run(before, o, "repeat");
-  for (const char* end : {"epochs", "target-accuracy", "patience"}) {
+  for (const char* end : {"epochs", "target-accuracy", "target-loss", "target-on", "patience"}) {
     const OptionEntry& entry = *find_option(end);
     const std::string was = option_text(before, entry);
     if (option_text(o, entry) != was) fail_usage("`{}`: the run to repeat has {}", end, was);

@@ -23,11 +23,13 @@ std::optional<std::string> class_note(const std::string& name, const data::Datas
   constexpr size_t kShown = 5;
   const data::Split& train = *dataset.train;
   std::vector<bool> seen(static_cast<size_t>(dataset.info.classes));
-  for (int64_t i = 0; i < train.size(); ++i) seen[static_cast<size_t>(train.label(i))] = true;
+  for (int64_t i = 0; i < train.size(); ++i) {
+    for (const int32_t label : train.label_set(i)) seen[static_cast<size_t>(label)] = true;
+  }
   const auto classes = std::count(seen.begin(), seen.end(), true);
   if (classes < 2) {
-    fail("{} has training images of one class only, so there is nothing to learn: add another",
-         name);
+    fail("{} has training {}s of one class only, so there is nothing to learn: add another", name,
+         dataset.info.noun());
   }
   std::vector<std::string> names;
   for (size_t c = 0; c < seen.size(); ++c) {
@@ -36,8 +38,8 @@ std::optional<std::string> class_note(const std::string& name, const data::Datas
   if (names.empty()) return {};
   const size_t more = names.size() - std::min(names.size(), kShown);
   names.resize(names.size() - more);
-  return fmt::format("{} has no training image of class {}{}", name, fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return fmt::format("{} has no training {} of class {}{}", name, dataset.info.noun(),
+                     fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t run_epochs) {
@@ -97,10 +99,10 @@ std::string promise(const RunConfig& config, LearnerChoice choice) {
   return "results depend on timing; `learners` N or `deterministic` repeats them exactly";
 }
 
-LossWatch::LossWatch(int64_t classes, const Loss& loss, double lr)
+LossWatch::LossWatch(int64_t classes, const Loss& loss, double lr, double labels)
     : classes_(static_cast<double>(classes)),
-      guess_(loss_of_a_guess(loss, classes)),
-      far_(kFar * loss_of_zeros(loss, classes)),
+      guess_(loss_of_a_guess(loss, classes, labels)),
+      far_(kFar * loss_of_zeros(loss, classes, labels)),
       lr_(lr),
       least_(std::numeric_limits<double>::infinity()) {}
 

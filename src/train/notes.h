@@ -34,7 +34,8 @@ std::string promise(const RunConfig& config, LearnerChoice choice);
 /// Sees a run that goes wrong. One thread.
 class LossWatch {
  public:
-  LossWatch(int64_t classes, const Loss& loss, double lr);
+  /// `labels`: of a sample, on average.
+  LossWatch(int64_t classes, const Loss& loss, double lr, double labels = 1);
 
   /// Of training, smoothed, now and then.
   std::optional<std::string> look(double loss);

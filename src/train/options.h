@@ -73,6 +73,8 @@ struct TrainOptions {
   // For how long.
   std::optional<int64_t> epochs = {};
   std::optional<double> target_accuracy = {};  // of the test that ends the run; auto: none
+  std::optional<double> target_loss = {};      // the same; not both
+  std::optional<std::string> target_on = {};   // test or train: whose loss; auto: test
   int64_t eval_every = 1;                      // epochs between evaluations; the last one always is
   /// Stop when so many evaluations in a row brought no better test accuracy; auto: never.
   std::optional<int64_t> patience = {};
@@ -100,8 +102,8 @@ struct TrainOptions {
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
-  /// `target_accuracy`, `eval_every`, `patience`, `keep_best`, `log_every`, `retune` and `out`. Not
-  /// part of a configuration file.
+  /// `target_accuracy`, `target_loss`, `target_on`, `eval_every`, `patience`, `keep_best`,
+  /// `log_every`, `retune` and `out`. Not part of a configuration file.
   std::optional<std::string> resume = {};
 };
 

@@ -72,7 +72,11 @@ ModelSpec spec_of(const TrainOptions& options) {
   open.image_size = {options.image_size, options.image_size};
   open.memory_budget = 1;  // only its shape is wanted: keep no pictures
   const auto dataset = data::open_dataset(*options.data, open);
-  return {dataset->info.image, dataset->info.classes, options.batch, {}};
+  return {.image = dataset->info.image,
+          .classes = dataset->info.classes,
+          .batch = options.batch,
+          .options = {},
+          .label_sets = dataset->info.label_sets};
 }
 
 }  // namespace crossbow

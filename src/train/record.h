@@ -15,14 +15,17 @@ namespace crossbow {
 
 /// Of images that are not trained on.
 struct Evaluation {
-  double loss = 0, accuracy = 0;  // means over all images; accuracy a fraction
+  double loss = 0;                 // mean over all images
+  double accuracy = 0;             // a fraction; of images with sets of classes, precision@1
+  std::optional<double> auc = {};  // of two classes: the area under the ROC curve
 };
 
 /// One epoch; times are of training alone.
 struct EpochRecord {
   int64_t epoch = 0;      // from 1
   double train_loss = 0;  // mean over the epoch's samples, each before its update
-  std::optional<double> test_loss, test_accuracy;  // unset where the epoch was not evaluated
+  /// Unset where the epoch was not evaluated; the last one as Evaluation::auc.
+  std::optional<double> test_loss, test_accuracy, test_auc;
   double seconds = 0, images_per_second = 0;
   int64_t learners = 1;  // of each device, at the epoch's end
   /// Where they are measured, at the epoch's end. The noise scale in images, and unset also where

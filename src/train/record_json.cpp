@@ -48,6 +48,7 @@ EpochRecord record_from_json(const json& value) {
   const auto measured = [&](const char* key) -> std::optional<double> {
     return value.contains(key) ? optional_number(value.at(key)) : std::nullopt;
   };
+  r.test_auc = measured("test_auc");
   r.noise_scale = measured("noise_scale");
   r.efficiency = measured("efficiency");
   r.goodput = measured("goodput");
@@ -146,6 +147,7 @@ json to_json(const EpochRecord& r) {
           {"train_loss", r.train_loss},
           {"test_loss", to_json(r.test_loss)},
           {"test_accuracy", to_json(r.test_accuracy)},
+          {"test_auc", to_json(r.test_auc)},
           {"seconds", r.seconds},
           {"images_per_second", r.images_per_second},
           {"learners", r.learners},

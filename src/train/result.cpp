@@ -14,14 +14,15 @@ TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& h
   r.lr_factor = position.rate_factor.at(samples_seen);
   for (const EpochRecord& e : history) {
     r.train_seconds += e.seconds;
-    if (!e.test_accuracy) continue;
-    r.final_test_accuracy = e.test_accuracy;
-    r.final_test_loss = e.test_loss;
-    r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
-    if (*e.test_accuracy >= config.target_accuracy && !r.epochs_to_target) {
+    if (config.is_reached_by(e) && !r.epochs_to_target) {
       r.epochs_to_target = e.epoch;
       r.seconds_to_target = r.train_seconds;
     }
+    if (!e.test_accuracy) continue;
+    r.final_test_accuracy = e.test_accuracy;
+    r.final_test_loss = e.test_loss;
+    r.final_test_auc = e.test_auc;
+    r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
   }
   r.train_seconds += position.seconds;
   if (r.train_seconds > 0) {

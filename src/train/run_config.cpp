@@ -60,6 +60,8 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.eval_every = o.eval_every;
   c.log_every = o.log_every;
   c.target_accuracy = o.target_accuracy.value_or(c.target_accuracy);
+  c.target_loss = o.target_loss.value_or(c.target_loss);
+  c.target_on_train = o.target_on == "train";
   c.patience = o.patience.value_or(c.patience);
   c.deterministic = o.deterministic;
   c.retune = o.retune;

@@ -19,6 +19,7 @@
 #include "models/model.h"
 #include "plan/program.h"
 #include "train/options.h"
+#include "train/record.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
 
@@ -46,13 +47,21 @@ struct RunConfig {
   std::map<std::string, std::span<const float>> first_weights;
 
   int64_t epochs = 1, eval_every = 1, log_every = 1;
+  /// Infinite where there is no such target. The loss is of the test, or of training.
   double target_accuracy = std::numeric_limits<double>::infinity();
+  double target_loss = -std::numeric_limits<double>::infinity();
+  bool target_on_train = false;
   int64_t patience = std::numeric_limits<int64_t>::max();  // evaluations
   bool deterministic = false, retune = false, keep_best = false;
   bool tune_for_goodput = false;
   bool virtual_clock = false;
   int64_t asked_period = 0;  // of exchanges, in steps; 0: the algorithm's own
   std::string replay;        // folder of a run whose turns are taken again; empty: none
+
+  bool is_reached_by(const EpochRecord& epoch) const {
+    const std::optional<double> loss = target_on_train ? epoch.train_loss : epoch.test_loss;
+    return epoch.test_accuracy >= target_accuracy || (loss && *loss <= target_loss);
+  }
 
   /// One of `teams`, or another that the run had elsewhere. Throws as make_sync does.
   TeamConfig team(const Arrangement& arrangement) const;

@@ -62,6 +62,10 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
   if (s.image.rank() > 0 || s.classes > 0) {
     fail_usage("image and classes are those of the data set: leave them out");
   }
+  if (dataset->info.label_sets) {
+    fail_usage("a session's samples have one class each, and those of {} have sets of classes",
+               dataset->info.name);
+  }
   if (s.batch > dataset->train->size()) {
     fail_usage("`batch` {}: {} has {} training images only", s.batch, dataset->info.name,
                dataset->train->size());
@@ -208,7 +212,7 @@ float Session::State::step() {
   }
   const data::Batch& batch = batches_->acquire(next_batch_);
   const int64_t first_sample = next_batch_++ * config_.batch;
-  const float loss = step(batch.images, batch.labels, batch.rows, first_sample);
+  const float loss = step(batch.samples(), batch.labels(), batch.rows, first_sample);
   batches_->release(batch);
   return loss;
 }
@@ -275,7 +279,7 @@ Evaluation Session::State::evaluate() {
   Sums total;
   for (int64_t b = 0; b < batches.batches(); ++b) {
     const data::Batch& batch = batches.acquire(b);
-    const Sums sums = evaluate(batch.images, batch.labels, batch.rows);
+    const Sums sums = evaluate(batch.samples(), batch.labels(), batch.rows);
     batches.release(batch);
     total.loss += sums.loss;
     total.right += sums.right;

@@ -47,7 +47,7 @@ void Statistics::measure() {
     for (int64_t b = next++; b < batches_; b = next++) {
       const data::Batch& batch = pipeline_.acquire(b);
       Step step;
-      step.inputs = {batch.images, batch.labels};
+      step.inputs = batch.fields;
       step.first_sample = static_cast<uint64_t>(b * batch.rows);
       bound_[w].run(step);
       queue.copy(measured_[static_cast<size_t>(b)].data(), states_[w].data(), mean_.size());

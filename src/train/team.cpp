@@ -13,7 +13,7 @@ namespace crossbow {
 namespace {
 
 BatchShape batch_shape(const RunConfig& run, const data::Dataset& dataset) {
-  return {run.batch, dataset.train->size() % run.batch, run.splits, dataset.info.image.elements()};
+  return {run.batch, dataset.train->size() % run.batch, run.splits, dataset.info.batch_format()};
 }
 
 int64_t images_measured(const CompiledModel& model, const RunConfig& run, const TeamConfig& team) {
@@ -43,9 +43,9 @@ void expect_rows_fit(const Graph& forward, const RunConfig& run, const data::Dat
              e.what(), run.splits, run.batch, count(rows, "row"));
       }
       fail(
-          "{}: {} training images in batches of {} leave a last batch, or a part of it, with {}; "
+          "{}: {} training {}s in batches of {} leave a last batch, or a part of it, with {}; "
           "choose another `batch`",
-          e.what(), dataset.train->size(), run.batch, count(rows, "row"));
+          e.what(), dataset.train->size(), dataset.info.noun(), run.batch, count(rows, "row"));
     }
   }
 }
@@ -121,7 +121,8 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
   const BatchShape batch = batch_shape(run, dataset);
   LearnerMemory m = run.memory(model, team, batch);
   const auto add_pipeline = [&](const data::Split& split, const data::PipelineOptions& p) {
-    const int64_t bytes = data::Pipeline::buffer_bytes(dataset.info.image, split.size(), p);
+    const int64_t bytes =
+        data::Pipeline::buffer_bytes(dataset.info.batch_format(), split.size(), p);
     m.batches += mebibytes(static_cast<double>(bytes));
   };
   const auto add_programs = [&](const Program& program) {

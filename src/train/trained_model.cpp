@@ -17,10 +17,6 @@ Checkpoint load(const std::filesystem::path& run,
   if (checkpoint.options.model == kOwnModel) {
     fail("{} is of a net that a program of your own declares: use it there", run.string());
   }
-  const Shape& image = checkpoint.image;
-  if (image.rank() != 3 || (image[0] != 1 && image[0] != 3)) {
-    fail("{} is of a net for inputs of shape {}, which are no images", run.string(), image.str());
-  }
   return checkpoint;
 }
 
@@ -50,7 +46,7 @@ RunConfig inference_config(const TrainOptions& o) {
 
 std::shared_ptr<const data::Dataset> open(const std::string& name, const Shape& image) {
   data::OpenOptions open;
-  open.image_size = {image[1], image[2]};
+  if (image.rank() == 3) open.image_size = {image[1], image[2]};
   return data::open_dataset(name, open);
 }
 
@@ -68,8 +64,9 @@ TrainedModel::TrainedModel(const std::filesystem::path& run,
 std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
   auto dataset = open(config_.data, checkpoint_.image);
   const data::Info& info = dataset->info;
-  if (info.image != checkpoint_.image || info.classes != checkpoint_.classes) {
-    fail("the model takes images of shape {} in {} classes, but {} has {} in {}",
+  if (info.image != checkpoint_.image || info.classes != checkpoint_.classes ||
+      info.label_sets != checkpoint_.label_sets) {
+    fail("the model takes inputs of shape {} in {} classes, but {} has {} in {}",
          checkpoint_.image.str(), checkpoint_.classes, info.name, info.image.str(), info.classes);
   }
   const std::vector<std::string>& names = checkpoint_.class_names;
@@ -90,8 +87,8 @@ data::Info TrainedModel::info() const {
                     config_.data));
     return open_data()->info;
   }
-  return {*checkpoint_.options.data, checkpoint_.image, checkpoint_.classes,
-          checkpoint_.class_names, *checkpoint_.normalisation};
+  return {*checkpoint_.options.data, checkpoint_.image,          checkpoint_.classes,
+          checkpoint_.class_names,   *checkpoint_.normalisation, checkpoint_.label_sets};
 }
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
@@ -100,7 +97,8 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   device.expect_team(team.threads.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
-  const ModelSpec spec{checkpoint_.image, checkpoint_.classes, config_.batch, {}, config_.loss};
+  const ModelSpec spec{checkpoint_.image, checkpoint_.classes,   config_.batch, {},
+                       config_.loss,      checkpoint_.label_sets};
   CompiledModel model(build_model(config_.model, spec), config_.compile_options(team, &tuner));
   const int64_t samples = dataset.test->size();
   const int64_t rows = evaluation_rows(config_.batch, samples);

@@ -24,15 +24,17 @@ std::shared_ptr<const data::Dataset> open(const RunConfig& config, const Checkpo
   });
   const int64_t samples = dataset->train->size();
   if (config.batch > samples) {
-    fail_usage("`batch` {}: {} has {} training images only", config.batch, config.data, samples);
+    fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,
+               dataset->info.noun());
   }
+  if (!dataset->info.note.empty()) observer.note(dataset->info.note);
   if (const auto note = class_note(config.data, *dataset)) observer.note(*note);
   if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
-               from->samples != samples)) {
+               from->label_sets != dataset->info.label_sets || from->samples != samples)) {
     fail(
-        "{} is not the data that the run was trained on: it had {} images of shape {} in {} "
+        "{} is not the data that the run was trained on: it had {} {}s of shape {} in {} "
         "classes",
-        config.data, from->samples, from->image.str(), from->classes);
+        config.data, from->samples, dataset->info.noun(), from->image.str(), from->classes);
   }
   return dataset;
 }
@@ -47,7 +49,12 @@ RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Ch
 
 Graph forward_graph(const GraphFunction& graph, const RunConfig& config,
                     const data::Dataset& dataset) {
-  return graph({dataset.info.image, dataset.info.classes, config.batch, {}, config.loss});
+  return graph({dataset.info.image,
+                dataset.info.classes,
+                config.batch,
+                {},
+                config.loss,
+                dataset.info.label_sets});
 }
 
 /// Refuses what no run on these batches can have written.
@@ -100,7 +107,8 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       losses_(static_cast<size_t>(pipeline_.batches())),
       recorder_(position_, config_, samples(), schedule_, folder, observer),
       search_(config_, graph_, tuner_, throughput, observer),
-      watch_(dataset_->info.classes, config_.loss, config_.schedule.lr),
+      watch_(dataset_->info.classes, config_.loss, config_.schedule.lr,
+             dataset_->train->labels_per_sample()),
       statistics_watch_(graph_, dataset_->info.classes) {
   TeamConfig team = from ? config_.team(from->position.arrangement) : config_.teams.front();
   expect_work(config_, team, pipeline_.batches());
@@ -395,6 +403,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   }
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
+  record.test_auc = evaluation->auc;
   return true;
 }
 
@@ -405,6 +414,7 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.image = dataset_->info.image;
   checkpoint.classes = dataset_->info.classes;
   checkpoint.class_names = dataset_->info.class_names;
+  checkpoint.label_sets = dataset_->info.label_sets;
   checkpoint.normalisation = dataset_->info.normalisation;
   checkpoint.samples = samples();
   checkpoint.position = position_;
@@ -452,7 +462,7 @@ void Trainer::keep_if_best() {
 }
 
 bool Trainer::reached_target() const {
-  return !history_.empty() && history_.back().test_accuracy >= config_.target_accuracy;
+  return !history_.empty() && config_.is_reached_by(history_.back());
 }
 
 bool Trainer::out_of_patience() const {
@@ -469,6 +479,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = position_.wall_seconds + seconds_since(start_);
+  r.label_sets = dataset_->info.label_sets;
   r.parameters = team_->engine->layout().trained();
   r.memory = team_->memory;
   return r;

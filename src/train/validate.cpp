@@ -176,6 +176,18 @@ void validate_loss(const TrainOptions& o) {
   }
 }
 
+void validate_target_loss(const TrainOptions& o) {
+  if (o.target_loss && o.target_accuracy) {
+    fail_usage("`target-loss` and `target-accuracy`: a run has one target; leave one of them out");
+  }
+  if (o.target_loss && !(*o.target_loss >= 0 && std::isfinite(*o.target_loss))) {
+    fail_usage("`target-loss` {}: losses are numbers from 0 on", *o.target_loss);
+  }
+  if (!o.target_on) return;
+  expect_name("target-on", *o.target_on, {"test", "train"});
+  if (!o.target_loss) fail_usage("`target-on` {} needs a `target-loss`", *o.target_on);
+}
+
 void validate_data(const TrainOptions& o) {
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
   if (o.dataset && o.data != data::kMemory) {
@@ -249,6 +261,7 @@ void validate_learning(const TrainOptions& o) {
     fail_usage("`target-accuracy` {}: it is a fraction, so at most 1 (0.98 for 98 %)",
                *o.target_accuracy);
   }
+  validate_target_loss(o);
   validate_texts(o);
   // A run's record must be read back when it is resumed.
   TrainOptions again;

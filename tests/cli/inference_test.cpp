@@ -177,7 +177,7 @@ TEST_F(Inference, PredictOfAGreyModelAgreesWithEval) {
   const auto set = data::open_dataset(data_.spec());
   for (int64_t i = 0; i < set->test->size(); ++i) {
     data::Image image{8, 8, {}};
-    const uint8_t* pixels = set->test->pixels(i, nullptr);
+    const uint8_t* pixels = data::pixels_of(*set->test, i);
     for (int p = 0; p < 64; ++p) image.rgb.insert(image.rgb.end(), 3, pixels[p]);
     data::write_file(
         path("digits") / std::to_string(set->test->label(i)) / (std::to_string(i) + ".png"),

@@ -39,7 +39,7 @@ TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
        {"train --gpus 2", "train --onnx net.onnx", "train --mpi", "export", "train --hosts a,b",
         "train --device gpu:0", "train --device cpu+cuda", "train --precision tf32",
         "train --min-ranks 2", "train --worker live:cpu", "train --init a.safetensors",
-        "train --target-loss=0.1", "train --data libsvm:a", "train --data imagenet:a"}) {
+        "train --data imagenet:a"}) {
     const std::string text = refusal(arguments);
     expect_says(text, "does not exist yet");
     EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;

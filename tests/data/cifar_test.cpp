@@ -63,7 +63,7 @@ TEST(Cifar, OpensTheTenClasses) {
   EXPECT_EQ(set->info.class_names[9], "truck");
   ASSERT_EQ(set->train->size(), 5);
   EXPECT_EQ(set->train->label(4), 5);
-  EXPECT_EQ(set->train->pixels(4, nullptr)[77], 5);
+  EXPECT_EQ(pixels_of(*set->train, 4)[77], 5);
   EXPECT_EQ(set->test->label(0), 9);
   EXPECT_EQ(open_dataset("cifar10:" + inner.string())->train->size(), 5);
 

@@ -8,7 +8,8 @@ namespace {
 TEST(OpenDataset, SaysWhichNamesThereAre) {
   EXPECT_THROW(open_dataset("mnits"), UsageError);
   EXPECT_ERROR(open_dataset("mnits"),
-               "no data set 'mnits' among digits, mnist, cifar10, cifar100, imagefolder; "
+               "no data set 'mnits' among digits, mnist, cifar10, cifar100, imagefolder, libsvm, "
+               "like-covtype, like-w8a, like-real-sim, like-delicious; "
                "did you mean 'mnist'?");
 }
 
@@ -17,6 +18,8 @@ TEST(OpenDataset, RefusesFoldersThatMakeNoSense) {
   EXPECT_ERROR(open_dataset("imagefolder"), "as in imagefolder:DIR");
   EXPECT_ERROR(open_dataset("digits:/tmp"), "takes no folder");
   EXPECT_ERROR(open_dataset("mnist:"), "names no folder");
+  EXPECT_ERROR(open_dataset("libsvm"), "needs a file, as in libsvm:FILE");
+  EXPECT_ERROR(open_dataset("libsvm:"), "names no file");
 }
 
 TEST(OpenDataset, SaysWhereAMissingSetShouldBeAndWhereItIsFrom) {

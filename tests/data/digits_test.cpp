@@ -13,7 +13,7 @@ uint32_t checksum(const Split& split) {
   for (int64_t i = 0; i < split.size(); ++i) {
     const auto label = static_cast<uint8_t>(split.label(i));
     crc = crc32(crc, &label, 1);
-    crc = crc32(crc, split.pixels(i, nullptr), kDigitPixels);
+    crc = crc32(crc, pixels_of(split, i), kDigitPixels);
   }
   return static_cast<uint32_t>(crc);
 }

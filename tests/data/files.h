@@ -14,11 +14,16 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/dataset.h"
 #include "support/paths.h"
 
 namespace crossbow::data {
 
 using FileBytes = std::vector<uint8_t>;
+
+inline const uint8_t* pixels_of(const Split& split, int64_t i, uint8_t* scratch = nullptr) {
+  return std::get<const uint8_t*>(split.sample(i, scratch));
+}
 
 class TemporaryFolder {
  public:

@@ -36,8 +36,8 @@ TEST_F(ImageFolder, ReadsClassesInOrderOfTheirNames) {
   ASSERT_EQ(set->test->size(), 1);
   EXPECT_EQ(set->test->label(0), 1);
   // The PNG in grey is the first, the PNG in colour the last.
-  EXPECT_EQ(set->train->pixels(0, nullptr)[36 + 5], gradient(6, 6).rgb[0]);
-  EXPECT_EQ(set->train->pixels(2, nullptr)[36 + 5], gradient(6, 6).rgb[3 * 5 + 1]);
+  EXPECT_EQ(pixels_of(*set->train, 0)[36 + 5], gradient(6, 6).rgb[0]);
+  EXPECT_EQ(pixels_of(*set->train, 2)[36 + 5], gradient(6, 6).rgb[3 * 5 + 1]);
 }
 
 TEST_F(ImageFolder, DecodesWhenAskedIfTheBudgetIsSmall) {
@@ -46,8 +46,8 @@ TEST_F(ImageFolder, DecodesWhenAskedIfTheBudgetIsSmall) {
   EXPECT_FALSE(decoded->train->in_memory());
   std::vector<uint8_t> scratch(3 * 36);
   for (int64_t i = 0; i < 3; ++i) {
-    const uint8_t* a = kept->train->pixels(i, nullptr);
-    const uint8_t* b = decoded->train->pixels(i, scratch.data());
+    const uint8_t* a = pixels_of(*kept->train, i);
+    const uint8_t* b = pixels_of(*decoded->train, i, scratch.data());
     EXPECT_TRUE(std::equal(a, a + 3 * 36, b)) << i;
   }
 }

@@ -50,9 +50,9 @@ TEST_F(Mnist, ReadsImagesAndLabels) {
   EXPECT_EQ(set->info.classes, 10);
   ASSERT_EQ(set->train->size(), 2);
   EXPECT_EQ(set->train->label(1), 3);
-  EXPECT_EQ(set->train->pixels(1, nullptr)[0], 7);
+  EXPECT_EQ(pixels_of(*set->train, 1)[0], 7);
   ASSERT_EQ(set->test->size(), 1);
-  EXPECT_EQ(set->test->pixels(0, nullptr)[5], 4);
+  EXPECT_EQ(pixels_of(*set->test, 0)[5], 4);
 }
 
 TEST_F(Mnist, ReadsGzippedFiles) {
@@ -104,7 +104,7 @@ TEST(RealMnist, HoldsWhatItShould) {
   }
   double sum = 0;
   for (int64_t i = 0; i < 60000; ++i) {
-    const uint8_t* p = set->train->pixels(i, nullptr);
+    const uint8_t* p = pixels_of(*set->train, i);
     for (int k = 0; k < 784; ++k) sum += p[k];
   }
   EXPECT_NEAR(sum / (60000 * 784.0 * 255), 0.1307, 0.0001);

@@ -17,7 +17,7 @@ constexpr int64_t kSide = 6;
 class CountingSplit : public Split {
  public:
   explicit CountingSplit(int64_t size) : Split(labels(size)) {}
-  const uint8_t* pixels(int64_t i, uint8_t* scratch) const override {
+  Sample sample(int64_t i, uint8_t* scratch) const override {
     if (i == bad) fail("image {} is damaged", i);
     if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
     for (int64_t k = 0; k < kSide * kSide; ++k) {
@@ -66,11 +66,11 @@ Served take(Pipeline& pipeline, int64_t first = 0, int64_t end = -1) {
   for (int64_t i = first; i < (end < 0 ? pipeline.batches() : end); ++i) {
     const Batch& batch = pipeline.acquire(i);
     EXPECT_EQ(batch.index, i);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.images) % 4096, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.samples()) % 4096, 0u);
     served.rows.push_back(batch.rows);
-    served.labels.insert(served.labels.end(), batch.labels, batch.labels + batch.rows);
-    served.images.insert(served.images.end(), batch.images,
-                         batch.images + batch.rows * 2 * kSide * kSide);
+    served.labels.insert(served.labels.end(), batch.labels(), batch.labels() + batch.rows);
+    served.images.insert(served.images.end(), batch.samples(),
+                         batch.samples() + batch.rows * 2 * kSide * kSide);
     pipeline.release(batch);
   }
   return served;
@@ -95,7 +95,8 @@ TEST(Pipeline, GrowsInTheMiddleOfAnEpoch) {
   const PipelineOptions options = with_threads(kRandom, 2, 3);
   Pipeline plain = make_pipeline(counting_set(50), options);
   Pipeline grows = make_pipeline(counting_set(50), options);
-  EXPECT_EQ(grows.buffer_bytes(), Pipeline::buffer_bytes({2, kSide, kSide}, 50, options));
+  EXPECT_EQ(grows.buffer_bytes(),
+            Pipeline::buffer_bytes(BatchFormat::dense(2 * kSide * kSide), 50, options));
   const int64_t of_one = grows.buffer_bytes() / 3;
   grows.start(0);
   Served served = take(grows, 0, 4);
@@ -105,9 +106,9 @@ TEST(Pipeline, GrowsInTheMiddleOfAnEpoch) {
   for (int64_t i = 4; i < 13; ++i) held.push_back(&grows.acquire(i));
   for (const Batch* batch : held) {
     served.rows.push_back(batch->rows);
-    served.labels.insert(served.labels.end(), batch->labels, batch->labels + batch->rows);
-    served.images.insert(served.images.end(), batch->images,
-                         batch->images + batch->rows * 2 * kSide * kSide);
+    served.labels.insert(served.labels.end(), batch->labels(), batch->labels() + batch->rows);
+    served.images.insert(served.images.end(), batch->samples(),
+                         batch->samples() + batch->rows * 2 * kSide * kSide);
     grows.release(*batch);
   }
   EXPECT_EQ(served, epoch(plain, 0));
@@ -119,7 +120,8 @@ TEST(Pipeline, HasNoMoreBuffersThanAnEpochHasBatches) {
   constexpr int64_t kOfOne = 20 * 2 * kSide * kSide * int64_t{sizeof(float)};
   EXPECT_LT(pipeline.buffer_bytes(), 3 * (kOfOne + 2 * 4096));
   EXPECT_GE(pipeline.buffer_bytes(), 3 * kOfOne);
-  EXPECT_EQ(pipeline.buffer_bytes(), Pipeline::buffer_bytes({2, kSide, kSide}, 50, options));
+  EXPECT_EQ(pipeline.buffer_bytes(),
+            Pipeline::buffer_bytes(BatchFormat::dense(2 * kSide * kSide), 50, options));
   pipeline.grow(100);
   EXPECT_LT(pipeline.buffer_bytes(), 3 * (kOfOne + 2 * 4096));
   const Served served = epoch(pipeline, 0);
@@ -140,10 +142,10 @@ TEST(Pipeline, FillsAPartialBatchUpWithZeros) {
   take(pipeline, 0, 1);
   const Batch& last = pipeline.acquire(1);
   ASSERT_EQ(last.rows, 3);
-  EXPECT_EQ(last.labels[2], 6);
-  EXPECT_EQ(last.labels[3], 0);
+  EXPECT_EQ(last.labels()[2], 6);
+  EXPECT_EQ(last.labels()[3], 0);
   for (int64_t k = 0; k < 2 * kSide * kSide; ++k) {
-    ASSERT_EQ(last.images[3 * 2 * kSide * kSide + k], 0.0f);
+    ASSERT_EQ(last.samples()[3 * 2 * kSide * kSide + k], 0.0f);
   }
   pipeline.release(last);
 }
@@ -285,7 +287,7 @@ TEST(Pipeline, RefusesWhatWouldWaitForEver) {
   EXPECT_ERROR(pipeline.start(1), "all batches of the last are released");
   pipeline.release(held);
   EXPECT_ERROR(pipeline.start(0, 6), "cannot begin at batch 6");
-  EXPECT_ERROR(make_pipeline(set, {.batch = 0}), "at least 1 image");
+  EXPECT_ERROR(make_pipeline(set, {.batch = 0}), "at least 1 sample");
   EXPECT_ERROR(make_pipeline(set, {.augment = {.pad = -1}}), "pad of -1");
   Dataset four_channels = counting_set(1);
   four_channels.info.image = {4, kSide, kSide};
@@ -344,7 +346,7 @@ TEST(Pipeline, FeedsSeveralLearnersAtATime) {
       learners.emplace_back([&, learner] {
         for (int64_t i = learner; i < pipeline.batches(); i += kLearners) {
           const Batch& batch = pipeline.acquire(i);
-          labels[static_cast<size_t>(i)].assign(batch.labels, batch.labels + batch.rows);
+          labels[static_cast<size_t>(i)].assign(batch.labels(), batch.labels() + batch.rows);
           pipeline.release(batch);
         }
       });

@@ -59,7 +59,9 @@ class AsyncRunner {
     o.device = run.device;
     return o;
   }
-  static BatchShape batch(const AsyncRun& run) { return {kRows, kLastRows, run.splits, kInputs}; }
+  static BatchShape batch(const AsyncRun& run) {
+    return {kRows, kLastRows, run.splits, BatchFormat::dense(kInputs)};
+  }
   static EngineOptions engine_options(const AsyncRun& run) {
     EngineOptions e;
     e.learners = run.nodes();

@@ -121,7 +121,7 @@ double measured(const std::string& name, int learners, double momentum,
   EngineOptions e;
   e.learners = learners;
   e.threads = {1, std::min(2, learners), 1, {}};
-  e.batch = {kRows, 0, 1, kInputs};
+  e.batch = {kRows, 0, 1, BatchFormat::dense(kInputs)};
   e.optimizer = optimizer;
   SynchronousEngine engine(model, sync, e);
   Replica first(engine.layout());

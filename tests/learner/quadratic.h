@@ -245,7 +245,7 @@ class QuadraticEngine {
     return e;
   }
   static BatchShape batch(const QuadraticRun& run) {
-    return {kRows, kLastRows, run.splits, kInputs};
+    return {kRows, kLastRows, run.splits, BatchFormat::dense(kInputs)};
   }
   CompiledModel& compiled(const QuadraticRun& run) {
     for (const int64_t rows : batch(run).program_rows()) model_.training(rows);

@@ -95,7 +95,7 @@ TEST(ScheduleNotes, TellWhatLiesBeyondTheRun) {
 class Labels final : public data::Split {
  public:
   explicit Labels(std::vector<int32_t> labels) : Split(std::move(labels)) {}
-  const uint8_t* pixels(int64_t, uint8_t* scratch) const override { return scratch; }
+  data::Sample sample(int64_t, uint8_t* scratch) const override { return scratch; }
   bool in_memory() const override { return false; }
 };
 

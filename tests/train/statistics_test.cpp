@@ -63,8 +63,8 @@ TEST_P(Statistics, AreThoseOfTheTrainingImages) {
     const data::Batch& batch = pipeline.acquire(b);
     double sum = 0, squares = 0;
     for (int i = 0; i < kPixels; ++i) {
-      sum += batch.images[i];
-      squares += static_cast<double>(batch.images[i]) * batch.images[i];
+      sum += batch.samples()[i];
+      squares += static_cast<double>(batch.samples()[i]) * batch.samples()[i];
     }
     pipeline.release(batch);
     mean += sum / kPixels / kBatches;

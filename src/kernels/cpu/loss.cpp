@@ -158,6 +158,28 @@ PreparedKernel prepare_binary_accuracy(const PrepareContext& context) {
                   });
 }
 
+PreparedKernel prepare_precision(const PrepareContext& context) {
+  const Layout logits = plain_f32(context.input_type(0).shape);
+  const int64_t rows = logits.shape[0], classes = logits.shape[1];
+  return prepared({logits, logits}, {plain_f32({})}, [=](Operands o) {
+    return [=, logits = as<float>(o.inputs[0]), targets = as<float>(o.inputs[1]),
+            precision = as<float>(o.outputs[0])](const Step&) {
+      int64_t correct = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* const x = logits + r * classes;
+        int64_t best = 0;
+        bool numbers = true;
+        for (int64_t c = 0; c < classes; ++c) {
+          if (x[c] > x[best]) best = c;
+          numbers &= x[c] == x[c];
+        }
+        correct += numbers && targets[r * classes + best] > 0;
+      }
+      *precision = static_cast<float>(correct) / static_cast<float>(rows);
+    };
+  });
+}
+
 const RegisterKernel kSoftmax{"cpu", "softmax_cross_entropy", prepare_softmax};
 const RegisterKernel kSoftmaxGrad{"cpu", "softmax_cross_entropy_grad", prepare_softmax_grad};
 const RegisterKernel kSigmoid{"cpu", "sigmoid_cross_entropy",
@@ -169,6 +191,7 @@ const RegisterKernel kSquaredGrad{"cpu", "mean_squared_error_grad",
                                   prepare_mean_grad<&Loops::squared_distance_grad, 2>};
 const RegisterKernel kAccuracy{"cpu", "accuracy", prepare_accuracy};
 const RegisterKernel kBinaryAccuracy{"cpu", "binary_accuracy", prepare_binary_accuracy};
+const RegisterKernel kPrecision{"cpu", "precision_at_1", prepare_precision};
 
 }  // namespace
 }  // namespace crossbow

@@ -152,6 +152,40 @@ struct BinaryCorrect {
   }
 };
 
+/// By one block.
+template <typename T>
+struct PrecisionAt1 {
+  Rows shape;
+  const T *logits, *targets;
+  float* share;
+
+  CROSSBOW_GPU void operator()(const Thread& t) const {
+    float correct = 0;
+    shape.for_each(t, [&](int64_t row, bool exists) {
+      const RowOf<T> x{logits + row * shape.columns, shape.columns, exists};
+      float largest = -INFINITY, nans = 0;
+      x.for_each(t, [&](int64_t c) {
+        const float value = x.data[c];
+        largest = fmaxf(largest, value);
+        nans += value != value;
+      });
+      largest = largest_of_warp(t, largest);
+      nans = sum_of_warp(t, nans);
+      float first = -INFINITY;  // of the largest: its column, negative
+      x.for_each(t, [&](int64_t c) {
+        if (static_cast<float>(x.data[c]) == largest) first = fmaxf(first, -static_cast<float>(c));
+      });
+      first = largest_of_warp(t, first);
+      if (exists && t.rank() % kWarp == 0 && nans == 0) {
+        const auto column = static_cast<int64_t>(-first);
+        correct += static_cast<float>(targets[row * shape.columns + column]) > 0;
+      }
+    });
+    correct = sum_of_block(t, correct);
+    if (t.rank() == 0) *share = correct / static_cast<float>(shape.count);
+  }
+};
+
 constexpr Grid kOneBlock{1, kThreads, shared_for_sums(kThreads)};
 
 PreparedKernel prepare_cross_entropy(const PrepareContext& context) {
@@ -239,6 +273,15 @@ PreparedKernel prepare_binary_accuracy(const PrepareContext& context) {
   });
 }
 
+PreparedKernel prepare_precision(const PrepareContext& context) {
+  const Layout x = input_layout(context, 0);
+  return on_grid({x, x}, {plain_f32({})}, x.dtype, kOneBlock, [=](auto t, const Operands& o) {
+    using T = decltype(t);
+    return PrecisionAt1<T>{
+        {x.shape[0], x.shape[1]}, as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<float>(o.outputs[0])};
+  });
+}
+
 const RegisterKernel kSoftmax{kDevice, "softmax_cross_entropy", prepare_cross_entropy};
 const RegisterKernel kSoftmaxGrad{kDevice, "softmax_cross_entropy_grad",
                                   prepare_cross_entropy_grad};
@@ -250,6 +293,7 @@ const RegisterKernel kSquaredGrad{kDevice, "mean_squared_error_grad",
                                   prepare_mean_grad<SquaredGrad>};
 const RegisterKernel kAccuracy{kDevice, "accuracy", prepare_accuracy};
 const RegisterKernel kBinaryAccuracy{kDevice, "binary_accuracy", prepare_binary_accuracy};
+const RegisterKernel kPrecision{kDevice, "precision_at_1", prepare_precision};
 
 }  // namespace
 }  // namespace crossbow::CROSSBOW_GRID

@@ -146,6 +146,18 @@ void binary_accuracy(const Run& run) {
   *run.out<T>() = static_cast<T>(correct) / static_cast<T>(rows);
 }
 
+template <typename T>
+void precision_at_1(const Run& run) {
+  const int64_t rows = run.in_shape(0)[0], classes = run.in_shape(0)[1];
+  int64_t correct = 0;
+  for (int64_t n = 0; n < rows; ++n) {
+    const T *logits = run.in<T>(0) + n * classes, *targets = run.in<T>(1) + n * classes;
+    const bool numbers = std::none_of(logits, logits + classes, [](T x) { return x != x; });
+    correct += numbers && targets[std::max_element(logits, logits + classes) - logits] > 0;
+  }
+  *run.out<T>() = static_cast<T>(correct) / static_cast<T>(rows);
+}
+
 const RegisterKernel kSoftmax{"ref", "softmax_cross_entropy",
                               prepare<softmax_cross_entropy<float>, softmax_cross_entropy<double>>};
 const RegisterKernel kSoftmaxGrad{
@@ -164,6 +176,8 @@ const RegisterKernel kSquaredGrad{
 const RegisterKernel kAccuracy{"ref", "accuracy", prepare<accuracy<float>, accuracy<double>>};
 const RegisterKernel kBinaryAccuracy{"ref", "binary_accuracy",
                                      prepare<binary_accuracy<float>, binary_accuracy<double>>};
+const RegisterKernel kPrecision{"ref", "precision_at_1",
+                                prepare<precision_at_1<float>, precision_at_1<double>>};
 
 }  // namespace
 }  // namespace crossbow::ref

@@ -1,0 +1,228 @@
+#include "data/libsvm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "data/parallel.h"
+#include "data/text_reader.h"
+
+namespace crossbow::data {
+namespace {
+
+constexpr int64_t kLargestIndex = std::numeric_limits<int32_t>::max() - 1;
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
+
+/// One line, from left to right.
+class Line {
+ public:
+  Line(int64_t number, const char* begin, const char* end)
+      : number_(number), at_(begin), end_(end) {}
+
+  void parse(LibsvmRows& rows) {
+    skip_blanks();
+    if (ends()) return;
+    const size_t before = rows.labels.size();
+    if (!is_pair(word())) parse_labels(rows);
+    const size_t labels = rows.labels.size() - before;
+    if (labels == 0 && rows.line_without_label == 0) rows.line_without_label = number_;
+    rows.label_sets |= labels > 1;
+    parse_pairs(rows);
+    rows.label_ends.push_back(static_cast<int64_t>(rows.labels.size()));
+    rows.value_ends.push_back(static_cast<int64_t>(rows.values.size()));
+  }
+
+ private:
+  bool ends() const { return at_ == end_ || *at_ == '#'; }
+  void skip_blanks() {
+    while (at_ < end_ && is_blank(*at_)) ++at_;
+  }
+  /// That begins here.
+  std::string_view word() const {
+    const char* p = at_;
+    while (p < end_ && !is_blank(*p) && *p != '#') ++p;
+    return {at_, static_cast<size_t>(p - at_)};
+  }
+  static bool is_pair(std::string_view word) { return word.find(':') != word.npos; }
+  [[noreturn]] static void refuse(std::string_view what, std::string_view said) {
+    constexpr size_t kShown = 40;
+    fail("{} '{}'{}", what, printable(said.substr(0, kShown)), said.size() > kShown ? "…" : "");
+  }
+
+  void parse_labels(LibsvmRows& rows) {
+    std::string_view labels = word();
+    at_ += labels.size();
+    skip_blanks();
+    for (;;) {
+      const std::string_view label = labels.substr(0, labels.find(','));
+      rows.labels.push_back(parse_label(label));
+      if (label.size() == labels.size()) return;
+      labels.remove_prefix(label.size() + 1);
+    }
+  }
+
+  static int32_t parse_label(std::string_view text) {
+    const char* begin = text.data();
+    const char* const end = begin + text.size();
+    if (begin < end && *begin == '+') ++begin;
+    int32_t whole = 0;
+    std::from_chars_result result = std::from_chars(begin, end, whole);
+    if (result.ptr == end && result.ec == std::errc() && begin < end) return whole;
+    double number = 0;
+    result = std::from_chars(begin, end, number);
+    if (result.ptr != end || result.ec != std::errc() || begin == end) refuse("no label:", text);
+    if (number != std::floor(number) || std::abs(number) > kLargestIndex) {
+      refuse("classes are whole numbers, and not the label", text);
+    }
+    return static_cast<int32_t>(number);
+  }
+
+  void parse_pairs(LibsvmRows& rows) {
+    int64_t before = -1;
+    while (!ends()) {
+      const std::string_view pair = word();
+      const int64_t index = parse_index(pair);
+      if (index <= before) {
+        fail("the index {} follows {}: indices ascend, each once", index, before);
+      }
+      before = index;
+      rows.indices.push_back(static_cast<int32_t>(index));
+      rows.values.push_back(parse_value(pair));
+      skip_blanks();
+    }
+  }
+
+  /// Moves behind its colon.
+  int64_t parse_index(std::string_view pair) {
+    int64_t index = 0;
+    const char* p = at_;
+    for (; p < end_ && *p >= '0' && *p <= '9' && index <= kLargestIndex; ++p) {
+      index = 10 * index + (*p - '0');
+    }
+    if (index > kLargestIndex) refuse("a larger index than can be held:", pair);
+    if (p == at_ || p == end_ || *p != ':') refuse("no index:value:", pair);
+    at_ = p + 1;
+    return index;
+  }
+
+  float parse_value(std::string_view pair) {
+    if (at_ < end_ && *at_ == '+') ++at_;
+    float value = 0;
+    std::from_chars_result result = std::from_chars(at_, end_, value);
+    if (result.ec == std::errc::result_out_of_range) {  // too small for a float, or too large
+      double wide = 0;
+      result = std::from_chars(at_, end_, wide);
+      value = static_cast<float>(wide);
+    }
+    if (result.ec == std::errc::result_out_of_range || !std::isfinite(value)) {
+      refuse("no number that a float can hold:", pair);
+    }
+    const char* const p = result.ptr;
+    if (result.ec != std::errc() || (p < end_ && !is_blank(*p) && *p != '#')) {
+      refuse("no index:value:", pair);
+    }
+    at_ = p;
+    return value;
+  }
+
+  const int64_t number_;
+  const char* at_;
+  const char* const end_;
+};
+
+/// What threads share that read a file.
+struct Reading {
+  explicit Reading(const Path& path) : path(path), reader(path) {}
+
+  /// Takes a piece and leaves its rows; false at the end.
+  bool step(TextReader::Piece& piece) {
+    std::unique_lock lock(mutex);
+    const size_t place = pieces.size();
+    try {
+      if (error || !reader.next(piece)) return false;
+      pieces.emplace_back();
+      lock.unlock();
+      LibsvmRows rows;
+      naming_file(path, [&] { parse_libsvm(piece.text, piece.first_line, rows); });
+      lock.lock();
+      pieces[place] = std::move(rows);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      if (!error || place < error_at) {
+        error = std::current_exception();
+        error_at = place;
+      }
+    }
+    return true;
+  }
+
+  int64_t bytes_read() {
+    const std::lock_guard lock(mutex);
+    return reader.bytes_read();
+  }
+
+  const Path& path;
+  std::mutex mutex;  // guards all below
+  TextReader reader;
+  std::vector<LibsvmRows> pieces;
+  std::exception_ptr error;
+  size_t error_at = 0;
+};
+
+}  // namespace
+
+void parse_libsvm(std::string_view text, int64_t first_line, LibsvmRows& rows) {
+  const auto lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  const auto pairs = static_cast<size_t>(std::count(text.begin(), text.end(), ':'));
+  rows.labels.reserve(rows.labels.size() + lines);
+  rows.label_ends.reserve(rows.label_ends.size() + lines);
+  rows.value_ends.reserve(rows.value_ends.size() + lines);
+  rows.indices.reserve(rows.indices.size() + pairs);
+  rows.values.reserve(rows.values.size() + pairs);
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (int64_t line = first_line; at < end; ++line) {
+    const auto left = static_cast<size_t>(end - at);
+    const auto* const found = static_cast<const char*>(std::memchr(at, '\n', left));
+    const char* const line_end = found ? found : end;
+    try {
+      Line(line, at, line_end).parse(rows);
+    } catch (const Error& e) {
+      fail("line {}: {}", line, e.what());
+    }
+    at = line_end + 1;
+  }
+}
+
+std::vector<LibsvmRows> read_libsvm(const Path& path, const OpenOptions& options) {
+  Reading reading(path);
+  const std::string what = "reading " + path.filename().string();
+  const auto caller = std::this_thread::get_id();
+  const int64_t threads =
+      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  OpenOptions quiet = options;
+  quiet.progress = nullptr;
+  parallel_for(threads, quiet, what, [&](int64_t) {
+    TextReader::Piece piece;
+    while (reading.step(piece)) {
+      if (options.progress && std::this_thread::get_id() == caller) {
+        options.progress(what, reading.bytes_read(), reading.reader.bytes());
+      }
+    }
+  });
+  if (reading.error) std::rethrow_exception(reading.error);
+  return std::move(reading.pieces);
+}
+
+}  // namespace crossbow::data

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/rng.h"
+#include "core/text.h"
+#include "data/libsvm.h"
+#include "data/source.h"
+
+namespace crossbow::data {
+namespace {
+
+constexpr int64_t kMostClasses = 1 << 20;
+
+using Pieces = std::vector<LibsvmRows>;
+
+/// What is found out about the rows of both parts together.
+struct Contents {
+  std::vector<int32_t> labels;  // ascending: label i is class i
+  int64_t least_index = std::numeric_limits<int64_t>::max(), largest_index = -1;
+  bool label_sets = false;
+};
+
+void look_through(const Path& path, const Pieces& pieces, Contents& contents,
+                  std::unordered_set<int32_t>& labels) {
+  int64_t rows = 0;
+  for (const LibsvmRows& piece : pieces) {
+    rows += piece.size();
+    for (const int32_t label : piece.labels) labels.insert(label);
+    for (int64_t row = 0, begin = 0; row < piece.size(); ++row) {
+      const int64_t end = piece.value_ends[static_cast<size_t>(row)];
+      if (begin == end) continue;
+      contents.least_index =
+          std::min<int64_t>(contents.least_index, piece.indices[static_cast<size_t>(begin)]);
+      contents.largest_index =
+          std::max<int64_t>(contents.largest_index, piece.indices[static_cast<size_t>(end - 1)]);
+      begin = end;
+    }
+    contents.label_sets |= piece.label_sets;
+  }
+  if (rows == 0) fail("{} holds no rows", path.string());
+}
+
+void expect_labels(const Path& path, const Pieces& pieces) {
+  for (const LibsvmRows& piece : pieces) {
+    if (piece.line_without_label > 0) {
+      fail("{}, line {}: it has no label", path.string(), piece.line_without_label);
+    }
+  }
+}
+
+/// Appends a row of a piece, with classes for labels and indices from 0.
+class Appender {
+ public:
+  explicit Appender(const Contents& contents)
+      : names_(contents.labels),
+        sets_(contents.label_sets),
+        first_index_(contents.least_index == 0 ? 0 : 1) {}
+
+  void append(const LibsvmRows& piece, int64_t row) {
+    const auto [label, label_end] = range(piece.label_ends, row);
+    for (size_t i = label; i < label_end; ++i) {
+      const auto found = std::lower_bound(names_.begin(), names_.end(), piece.labels[i]);
+      classes_.push_back(static_cast<int32_t>(found - names_.begin()));
+    }
+    std::sort(classes_.end() - static_cast<ptrdiff_t>(label_end - label), classes_.end());
+    if (sets_) class_ends_.push_back(static_cast<int64_t>(classes_.size()));
+    const auto [value, value_end] = range(piece.value_ends, row);
+    for (size_t i = value; i < value_end; ++i) {
+      rows.columns.push_back(piece.indices[i] - first_index_);
+      rows.values.push_back(piece.values[i]);
+    }
+    rows.ends.push_back(static_cast<int64_t>(rows.values.size()));
+  }
+
+  std::shared_ptr<const Split> split() {
+    return keep_in_memory(std::move(rows), {std::move(classes_), std::move(class_ends_)});
+  }
+
+  Rows rows;
+
+ private:
+  static std::pair<size_t, size_t> range(const std::vector<int64_t>& ends, int64_t row) {
+    const auto at = static_cast<size_t>(row);
+    return {static_cast<size_t>(at == 0 ? 0 : ends[at - 1]), static_cast<size_t>(ends[at])};
+  }
+
+  std::vector<int32_t> classes_;
+  std::vector<int64_t> class_ends_;
+  const std::vector<int32_t>& names_;
+  const bool sets_;
+  const int32_t first_index_;
+};
+
+bool is_test_row(int64_t row) {
+  return Rng(0, Purpose::test_rows, 0, static_cast<uint64_t>(row)).below(10) == 0;
+}
+
+/// Takes the rows over from the pieces, whose memory is given back one after the other. With
+/// `held_out` a tenth of them goes there: at least one row, and not all.
+void take(Pieces pieces, Appender& rows, Appender* held_out) {
+  int64_t all = 0;
+  for (const LibsvmRows& piece : pieces) all += piece.size();
+  const auto goes_to = [&](int64_t row) -> Appender& {
+    const bool last = row == all - 1 && held_out && held_out->rows.size() == 0;
+    return held_out && row > 0 && (last || is_test_row(row)) ? *held_out : rows;
+  };
+  size_t values = 0;
+  for (const LibsvmRows& piece : pieces) values += piece.values.size();
+  rows.rows.ends.reserve(static_cast<size_t>(all));
+  rows.rows.columns.reserve(values);
+  rows.rows.values.reserve(values);
+  int64_t row = 0;
+  for (LibsvmRows& piece : pieces) {
+    const LibsvmRows taken = std::move(piece);
+    for (int64_t i = 0; i < taken.size(); ++i) goes_to(row++).append(taken, i);
+  }
+}
+
+/// FILE.t, packed or not; empty if there is none.
+Path test_file(const Path& path) {
+  const bool packed = path.extension() == ".gz" || path.extension() == ".bz2";
+  const Path plain = packed ? Path(path).replace_extension() : path;
+  for (const char* suffix : {".t", ".t.gz", ".t.bz2"}) {
+    Path found = plain;
+    found += suffix;
+    if (type_of(found) != std::filesystem::file_type::not_found) return found;
+  }
+  return {};
+}
+
+std::shared_ptr<const Dataset> open_libsvm(const Path& path, const OpenOptions& options) {
+  const Path test = test_file(path);
+  Pieces pieces = read_libsvm(path, options);
+  Pieces test_pieces;
+  if (!test.empty()) test_pieces = read_libsvm(test, options);
+
+  Contents contents;
+  std::unordered_set<int32_t> labels;
+  look_through(path, pieces, contents, labels);
+  if (!test.empty()) look_through(test, test_pieces, contents, labels);
+  if (!contents.label_sets) {
+    expect_labels(path, pieces);
+    expect_labels(test, test_pieces);
+  }
+  if (contents.largest_index < 0) fail("{}: no row has a feature", path.string());
+  contents.labels.assign(labels.begin(), labels.end());
+  std::sort(contents.labels.begin(), contents.labels.end());
+  if (static_cast<int64_t>(contents.labels.size()) > kMostClasses) {
+    fail("{} has {} different labels: are they classes?", path.string(),
+         grouped(static_cast<int64_t>(contents.labels.size())));
+  }
+
+  Info info{.name = "libsvm"};
+  info.image = {contents.largest_index + (contents.least_index == 0 ? 1 : 0)};
+  info.classes = static_cast<int64_t>(contents.labels.size());
+  for (const int32_t label : contents.labels) info.class_names.push_back(std::to_string(label));
+  info.label_sets = contents.label_sets;
+  Appender rows(contents), test_rows(contents);
+  take(std::move(pieces), rows, test.empty() ? &test_rows : nullptr);
+  if (!test.empty()) {
+    take(std::move(test_pieces), test_rows, nullptr);
+  } else if (test_rows.rows.size() == 0) {
+    fail("{} has a single row: there is none to test on", path.string());
+  } else {
+    info.note = fmt::format(
+        "there is no {}.t, so {} rows of {}, a tenth, are the test set, the same in each run",
+        path.filename().string(), grouped(test_rows.rows.size()), path.filename().string());
+  }
+  return std::make_shared<Dataset>(Dataset{std::move(info), rows.split(), test_rows.split()});
+}
+
+}  // namespace
+
+const Source& libsvm_source() {
+  static const Source source{
+      .entry = {.name = "libsvm",
+                .about = "rows of numbers in LIBSVM's text format, plain or packed",
+                .source = "get sets from www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets",
+                .files = {"FILE (gzip, bzip2 or plain)", "FILE.t with test rows, or none"},
+                .takes = "FILE"},
+      .open = open_libsvm,
+      .found = [](const Path&) { return true; }};  // opening says what is wrong with the file
+  return source;
+}
+
+}  // namespace crossbow::data

@@ -1,0 +1,141 @@
+// `crossbow` on rows of numbers: LIBSVM files, sets of classes, losses as targets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "core/rng.h"
+
+namespace crossbow {
+namespace {
+
+using nlohmann::json;
+using testing::expect_says;
+
+class RowsProgram : public testing::ProgramTest {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+  }
+  /// Class 1 has feature 2 or 3, class −1 has 4 or 5; one row in ten is class 1.
+  std::string two_classes(uint64_t seed) const {
+    Rng rng(seed, Purpose::synthetic);
+    std::string text;
+    for (int i = 0; i < 400; ++i) {
+      const bool one = rng.below(10) == 0;
+      text += fmt::format("{} 1:{:.3f} {}:1 9:{:.3f}\n", one ? "+1" : "-1", rng.uniform(),
+                          (one ? 2 : 4) + rng.below(2), rng.uniform());
+    }
+    return text;
+  }
+  static std::string train(const std::string& data, const std::string& more = "") {
+    return "train --data libsvm:" + data +
+           " --model logistic --learners 1 --threads-per-learner 1 --deterministic --lr 0.5 "
+           "--epochs 6 --batch 8 --out run " +
+           more;
+  }
+  json trained(const std::string& arguments) const {
+    const Outcome o = crossbow(arguments + " --json");
+    EXPECT_EQ(o.code, 0) << o.err;
+    return json::parse(o.out);
+  }
+};
+
+TEST_F(RowsProgram, TrainAndAreEvaluatedWithTheAreaUnderTheCurve) {
+  write("set", two_classes(1));
+  write("set.t", two_classes(2));
+  const json result = trained(train("set"));
+  EXPECT_EQ(result["final_test_accuracy"], 1);
+  EXPECT_EQ(result["final_test_auc"], 1);
+  EXPECT_FALSE(result.contains("final_test_precision_at_1"));
+  EXPECT_EQ(result["history"].back()["test_auc"], 1);
+  const Outcome eval = crossbow("eval run");
+  expect_says(eval.out, "logistic on libsvm:set: test accuracy 100.00 %");
+  expect_says(eval.out, "AUC 1.0000");
+  expect_says(eval.out, "over 400 rows");
+  expect_says(eval.out, "class   rows  accuracy");
+  EXPECT_EQ(json::parse(crossbow("eval run --json").out)["test_auc"], 1);
+  expect_says(crossbow("predict run x.png").err,
+              "the model is of inputs of shape [9], which are no images");
+}
+
+TEST_F(RowsProgram, SayWhichRowsAreHeldOut) {
+  write("set", two_classes(1));
+  const Outcome o = crossbow(train("set"));
+  expect_says(o.out + o.err, "there is no set.t");
+}
+
+TEST_F(RowsProgram, MayHaveSetsOfClasses) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "3,7 1:1\n7 2:1\n 3:1\n-2,3 4:1\n";
+  write("set", text);
+  write("set.t", "3,7 1:1\n7 2:1\n-2,3 4:1\n 3:1\n");
+  expect_says(crossbow(train("set")).err,
+              "--loss cross-entropy: each sample has a set of classes, not one; choose sigmoid");
+  const json result = trained(train("set", "--loss sigmoid --lr 2"));
+  EXPECT_EQ(result["final_test_precision_at_1"], 0.75);  // one row has no class
+  EXPECT_LT(result["final_test_loss"], 0.1);
+  EXPECT_FALSE(result.contains("final_test_auc"));
+  const json eval = json::parse(crossbow("eval run --json").out);
+  EXPECT_EQ(eval["test_precision_at_1"], 0.75);
+  EXPECT_FALSE(eval.contains("confusion"));
+  const json more = trained("train --resume run --epochs 8");
+  EXPECT_EQ(more["history"].size(), 8u);
+}
+
+TEST_F(RowsProgram, EndAtALoss) {
+  write("set", two_classes(1));
+  write("set.t", two_classes(2));
+  const json all = trained(train("set"));
+  for (const std::string on : {"test", "train"}) {
+    const double loss = all["history"][2][on + "_loss"];
+    const json result = trained(
+        train("set", fmt::format("--target-loss {} --target-on {} --out {}", loss, on, on)));
+    EXPECT_EQ(result["history"].size(), 3u) << on;
+    EXPECT_EQ(result["epochs_to_target"], 3) << on;
+    EXPECT_TRUE(result["reached_target"].get<bool>()) << on;
+  }
+  const Outcome missed = crossbow(train("set", "--target-loss 0 --out missed"));
+  expect_says(missed.out + missed.err, "a test loss of 0 not reached");
+}
+
+TEST_F(RowsProgram, RefuseTargetsThatMakeNoSense) {
+  expect_says(crossbow("train --target-on train").err, "--target-on train needs a --target-loss");
+  expect_says(crossbow("train --target-loss 1 --target-accuracy 1").err, "a run has one target");
+  expect_says(crossbow("train --target-loss -1").err, "losses are numbers from 0 on");
+  expect_says(crossbow("train --target-loss 1 --target-on loss").err, "--target-on loss");
+}
+
+/// No model can expect less on these rows than the one that drew their classes, and logistic
+/// regression can be that model.
+TEST_F(RowsProgram, OfAPlantedModelAreLearned) {
+  const Outcome o = crossbow(
+      "train --data like-w8a --model logistic --learners 1 --threads-per-learner 1 --batch 64 "
+      "--lr 0.3 --epochs 2 --out run");
+  std::string text = o.out + o.err;
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const std::string_view says = "of 0.";
+  const size_t at = text.rfind(says, text.find("on the test rows"));
+  ASSERT_NE(at, text.npos) << text;
+  const double planted = std::stod(text.substr(at + 3));
+  const json eval = json::parse(crossbow("eval run --json").out);
+  EXPECT_LT(eval["test_loss"], 1.05 * planted);
+  EXPECT_GT(eval["test_loss"], 0.95 * planted);
+}
+
+TEST_F(RowsProgram, MayHaveManyFeatures) {
+  write("set", "1 1:1 20000:1\n2 2:1\n1 1:1\n2 2:1\n");
+  write("set.t", "1 1:1\n2 2:1\n");
+  EXPECT_EQ(trained(train("set", "--batch 2"))["final_test_accuracy"], 1);
+}
+
+TEST_F(RowsProgram, AreNoImages) {
+  write("set", two_classes(1));
+  expect_says(crossbow("train --data libsvm:set --model lenet").err,
+              "layer conv1: x must be [N, C, H, W], not [16, 9]");
+}
+
+}  // namespace
+}  // namespace crossbow
