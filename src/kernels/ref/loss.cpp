@@ -1,6 +1,7 @@
 #include "ops/loss.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/ref/ref.h"
 
@@ -152,7 +153,7 @@ void precision_at_1(const Run& run) {
   int64_t correct = 0;
   for (int64_t n = 0; n < rows; ++n) {
     const T *logits = run.in<T>(0) + n * classes, *targets = run.in<T>(1) + n * classes;
-    const bool numbers = std::none_of(logits, logits + classes, [](T x) { return x != x; });
+    const bool numbers = std::none_of(logits, logits + classes, [](T x) { return std::isnan(x); });
     correct += numbers && targets[std::max_element(logits, logits + classes) - logits] > 0;
   }
   *run.out<T>() = static_cast<T>(correct) / static_cast<T>(rows);
