@@ -59,17 +59,14 @@ bool is_found(const Source& source, const Path& folder) {
 
 Path folder_for(const Source& source, std::string_view spec, size_t colon) {
   const std::string& name = source.entry.name;
+  const std::string_view what = source.entry.takes == "FILE" ? "file" : "folder";
   if (colon == spec.npos) {
     if (is_generated(source)) return {};
     if (has_default_folder(source)) return default_folder(name);
-    const bool file = source.entry.takes == "FILE";
-    fail_usage("'{0}' needs a {1}, as in {0}:{2}", name, file ? "file" : "folder",
-               source.entry.takes);
+    fail_usage("'{0}' needs a {1}, as in {0}:{2}", name, what, source.entry.takes);
   }
   if (is_generated(source)) fail_usage("'{}' is generated and takes no folder", name);
-  if (colon + 1 == spec.size())
-    fail_usage("'{}' names no {} after the colon", spec,
-               source.entry.takes == "FILE" ? "file" : "folder");
+  if (colon + 1 == spec.size()) fail_usage("'{}' names no {} after the colon", spec, what);
   return Path(spec.substr(colon + 1));
 }
 
@@ -116,11 +113,7 @@ class RowSplit final : public Split {
   RowSplit(Rows rows, Labels labels) : Split(std::move(labels)), rows_(std::move(rows)) {}
 
   Sample sample(int64_t i, uint8_t*) const override {
-    const auto at = static_cast<size_t>(i);
-    const auto begin = static_cast<size_t>(at == 0 ? 0 : rows_.ends[at - 1]);
-    const size_t n = static_cast<size_t>(rows_.ends[at]) - begin;
-    return SparseRow{std::span(rows_.columns).subspan(begin, n),
-                     std::span(rows_.values).subspan(begin, n)};
+    return SparseRow{part(rows_.columns, rows_.ends, i), part(rows_.values, rows_.ends, i)};
   }
   bool in_memory() const override { return true; }
 

@@ -38,6 +38,14 @@ struct Info {
   BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets); }
 };
 
+/// What belongs to sample `i`, of things one after the other: those up to `ends[i]`.
+template <typename T>
+std::span<const T> part(const std::vector<T>& all, const std::vector<int64_t>& ends, int64_t i) {
+  const auto at = static_cast<size_t>(i);
+  const auto begin = static_cast<size_t>(at == 0 ? 0 : ends[at - 1]);
+  return std::span(all).subspan(begin, static_cast<size_t>(ends[at]) - begin);
+}
+
 /// A row's numbers that are not 0.
 struct SparseRow {
   std::span<const int32_t> columns;  // ascending, in [0, features)
@@ -73,11 +81,8 @@ class Split {
   }
   /// In ascending order; of any split.
   std::span<const int32_t> label_set(int64_t i) const {
-    const auto at = static_cast<size_t>(i);
-    const std::span all(labels_.classes);
-    if (labels_.ends.empty()) return all.subspan(at, 1);
-    const auto begin = static_cast<size_t>(at == 0 ? 0 : labels_.ends[at - 1]);
-    return all.subspan(begin, static_cast<size_t>(labels_.ends[at]) - begin);
+    if (labels_.ends.empty()) return std::span(labels_.classes).subspan(static_cast<size_t>(i), 1);
+    return part(labels_.classes, labels_.ends, i);
   }
 
   /// Where sample `i` lies, for a split kept in memory; otherwise its pixels, decoded into

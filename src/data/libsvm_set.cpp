@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <span>
-#include <unordered_set>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -22,22 +22,27 @@ struct Contents {
   std::vector<int32_t> labels;  // ascending: label i is class i
   int64_t least_index = std::numeric_limits<int64_t>::max(), largest_index = -1;
   bool label_sets = false;
+
+  void add_labels(std::vector<int32_t> found) {
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    std::vector<int32_t> both;
+    std::set_union(labels.begin(), labels.end(), found.begin(), found.end(),
+                   std::back_inserter(both));
+    labels = std::move(both);
+  }
 };
 
-void look_through(const Path& path, const Pieces& pieces, Contents& contents,
-                  std::unordered_set<int32_t>& labels) {
+void look_through(const Path& path, const Pieces& pieces, Contents& contents) {
   int64_t rows = 0;
   for (const LibsvmRows& piece : pieces) {
     rows += piece.size();
-    for (const int32_t label : piece.labels) labels.insert(label);
-    for (int64_t row = 0, begin = 0; row < piece.size(); ++row) {
-      const int64_t end = piece.value_ends[static_cast<size_t>(row)];
-      if (begin == end) continue;
-      contents.least_index =
-          std::min<int64_t>(contents.least_index, piece.indices[static_cast<size_t>(begin)]);
-      contents.largest_index =
-          std::max<int64_t>(contents.largest_index, piece.indices[static_cast<size_t>(end - 1)]);
-      begin = end;
+    contents.add_labels(piece.labels);
+    for (int64_t row = 0; row < piece.size(); ++row) {
+      const auto indices = part(piece.indices, piece.value_ends, row);
+      if (indices.empty()) continue;
+      contents.least_index = std::min<int64_t>(contents.least_index, indices.front());
+      contents.largest_index = std::max<int64_t>(contents.largest_index, indices.back());
     }
     contents.label_sets |= piece.label_sets;
   }
@@ -61,18 +66,18 @@ class Appender {
         first_index_(contents.least_index == 0 ? 0 : 1) {}
 
   void append(const LibsvmRows& piece, int64_t row) {
-    const auto [label, label_end] = range(piece.label_ends, row);
-    for (size_t i = label; i < label_end; ++i) {
-      const auto found = std::lower_bound(names_.begin(), names_.end(), piece.labels[i]);
+    const auto labels = part(piece.labels, piece.label_ends, row);
+    for (const int32_t label : labels) {
+      const auto found = std::lower_bound(names_.begin(), names_.end(), label);
       classes_.push_back(static_cast<int32_t>(found - names_.begin()));
     }
-    std::sort(classes_.end() - static_cast<ptrdiff_t>(label_end - label), classes_.end());
+    std::sort(classes_.end() - static_cast<ptrdiff_t>(labels.size()), classes_.end());
     if (sets_) class_ends_.push_back(static_cast<int64_t>(classes_.size()));
-    const auto [value, value_end] = range(piece.value_ends, row);
-    for (size_t i = value; i < value_end; ++i) {
-      rows.columns.push_back(piece.indices[i] - first_index_);
-      rows.values.push_back(piece.values[i]);
+    for (const int32_t index : part(piece.indices, piece.value_ends, row)) {
+      rows.columns.push_back(index - first_index_);
     }
+    const auto values = part(piece.values, piece.value_ends, row);
+    rows.values.insert(rows.values.end(), values.begin(), values.end());
     rows.ends.push_back(static_cast<int64_t>(rows.values.size()));
   }
 
@@ -83,11 +88,6 @@ class Appender {
   Rows rows;
 
  private:
-  static std::pair<size_t, size_t> range(const std::vector<int64_t>& ends, int64_t row) {
-    const auto at = static_cast<size_t>(row);
-    return {static_cast<size_t>(at == 0 ? 0 : ends[at - 1]), static_cast<size_t>(ends[at])};
-  }
-
   std::vector<int32_t> classes_;
   std::vector<int64_t> class_ends_;
   const std::vector<int32_t>& names_;
@@ -139,16 +139,13 @@ std::shared_ptr<const Dataset> open_libsvm(const Path& path, const OpenOptions& 
   if (!test.empty()) test_pieces = read_libsvm(test, options);
 
   Contents contents;
-  std::unordered_set<int32_t> labels;
-  look_through(path, pieces, contents, labels);
-  if (!test.empty()) look_through(test, test_pieces, contents, labels);
+  look_through(path, pieces, contents);
+  if (!test.empty()) look_through(test, test_pieces, contents);
   if (!contents.label_sets) {
     expect_labels(path, pieces);
     expect_labels(test, test_pieces);
   }
   if (contents.largest_index < 0) fail("{}: no row has a feature", path.string());
-  contents.labels.assign(labels.begin(), labels.end());
-  std::sort(contents.labels.begin(), contents.labels.end());
   if (static_cast<int64_t>(contents.labels.size()) > kMostClasses) {
     fail("{} has {} different labels: are they classes?", path.string(),
          grouped(static_cast<int64_t>(contents.labels.size())));

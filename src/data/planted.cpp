@@ -17,67 +17,53 @@ namespace {
 struct RowsShape {
   const char *name, *about;
   int64_t train, test, features;
-  int numbers;                // features that every row has, in [0, 1)
-  std::array<int, 2> groups;  // features of which every row has one, 1
-  int least, most;            // draws among the rest, of which small columns are the likeliest
-  bool normalised;            // those are positive, and the row has length 1; else they are 1
-  int64_t sets_of;            // 0: two classes
-  float bias, scale;          // of the planted model
+  int numbers = 0;              // features that every row has, in [0, 1)
+  std::array<int, 2> groups{};  // features of which every row has one, 1
+  int least = 0, most = 0;      // draws among the rest, of which small columns are the likeliest
+  bool normalised = false;      // those are positive, and the row has length 1; else they are 1
+  int64_t sets_of = 0;          // 0: two classes
+  float bias = 0, scale = 1;    // of the planted model
+
+  int64_t classes() const { return sets_of > 0 ? sets_of : 2; }
 };
 
 constexpr std::array<RowsShape, 4> kShapes{{
-    {"like-covtype",
-     "rows of covtype's shape, drawn by the program",
-     522911,
-     58101,
-     54,
-     10,
-     {4, 40},
-     0,
-     0,
-     false,
-     0,
-     0.0f,
-     2.0f},
-    {"like-w8a",
-     "rows of w8a's shape, drawn by the program",
-     49749,
-     14951,
-     300,
-     0,
-     {0, 0},
-     4,
-     22,
-     false,
-     0,
-     -6.0f,
-     1.0f},
-    {"like-real-sim",
-     "rows of real-sim's shape, drawn by the program",
-     65079,
-     7230,
-     20958,
-     0,
-     {0, 0},
-     20,
-     84,
-     true,
-     0,
-     -1.0f,
-     8.0f},
-    {"like-delicious",
-     "rows of delicious' shape, drawn by the program",
-     12920,
-     3185,
-     500,
-     0,
-     {0, 0},
-     8,
-     30,
-     false,
-     983,
-     -5.0f,
-     0.5f},
+    {.name = "like-covtype",
+     .about = "rows of covtype's shape, drawn by the program",
+     .train = 522911,
+     .test = 58101,
+     .features = 54,
+     .numbers = 10,
+     .groups = {4, 40},
+     .scale = 2},
+    {.name = "like-w8a",
+     .about = "rows of w8a's shape, drawn by the program",
+     .train = 49749,
+     .test = 14951,
+     .features = 300,
+     .least = 4,
+     .most = 22,
+     .bias = -6},
+    {.name = "like-real-sim",
+     .about = "rows of real-sim's shape, drawn by the program",
+     .train = 65079,
+     .test = 7230,
+     .features = 20958,
+     .least = 20,
+     .most = 84,
+     .normalised = true,
+     .bias = -1,
+     .scale = 8},
+    {.name = "like-delicious",
+     .about = "rows of delicious' shape, drawn by the program",
+     .train = 12920,
+     .test = 3185,
+     .features = 500,
+     .least = 8,
+     .most = 30,
+     .sets_of = 983,
+     .bias = -5,
+     .scale = 0.5f},
 }};
 
 /// Streams of random numbers.
@@ -195,7 +181,7 @@ std::shared_ptr<const Dataset> open_planted(const Path&, const OpenOptions& opti
   const Part test = draw_part(planted, shape, test_rows, shape.test, options);
   Info info{.name = shape.name};
   info.image = {shape.features};
-  info.classes = shape.sets_of > 0 ? shape.sets_of : 2;
+  info.classes = shape.classes();
   info.class_names = numbered_classes(info.classes);
   info.label_sets = shape.sets_of > 0;
   info.note = fmt::format(
@@ -207,15 +193,14 @@ std::shared_ptr<const Dataset> open_planted(const Path&, const OpenOptions& opti
 
 template <size_t kIndex>
 const Source* source() {
-  static const Source source{
-      .entry = {.name = kShapes[kIndex].name,
-                .about = kShapes[kIndex].about,
-                .image = {kShapes[kIndex].features},
-                .classes = kShapes[kIndex].sets_of > 0 ? kShapes[kIndex].sets_of : 2,
-                .train = kShapes[kIndex].train,
-                .test = kShapes[kIndex].test},
-      .open = open_planted<kIndex>,
-      .found = [](const Path&) { return true; }};
+  static const Source source{.entry = {.name = kShapes[kIndex].name,
+                                       .about = kShapes[kIndex].about,
+                                       .image = {kShapes[kIndex].features},
+                                       .classes = kShapes[kIndex].classes(),
+                                       .train = kShapes[kIndex].train,
+                                       .test = kShapes[kIndex].test},
+                             .open = open_planted<kIndex>,
+                             .found = [](const Path&) { return true; }};
   return &source;
 }
 
