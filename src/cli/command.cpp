@@ -81,4 +81,8 @@ std::string percent(double fraction) {
   return fmt::format("{:.2f} %", fraction * 100);
 }
 
+std::string auc_text(const std::optional<double>& auc) {
+  return auc ? fmt::format(", AUC {:.4f}", *auc) : "";
+}
+
 }  // namespace crossbow::cli

@@ -59,5 +59,7 @@ void print_json(const Json& object);
 
 /// A fraction as "98.61 %".
 std::string percent(double fraction);
+/// ", AUC 0.9634", or nothing where there is none.
+std::string auc_text(const std::optional<double>& auc);
 
 }  // namespace crossbow::cli

@@ -69,13 +69,12 @@ int run(const Flags& flags) {
     print_json(j);
     return 0;
   }
-  const std::string auc =
-      result.mean.auc ? fmt::format(", AUC {:.4f}", *result.mean.auc) : std::string();
   put_wrapped(
       stdout, "",
       fmt::format("{} on {}: test {} {}, test loss {:.4f}{} over {}", c.model, printable(c.data),
                   result.classes ? "accuracy" : "precision@1", percent(result.mean.accuracy),
-                  result.mean.loss, auc, count(dataset->test->size(), dataset->info.noun())));
+                  result.mean.loss, auc_text(result.mean.auc),
+                  count(dataset->test->size(), dataset->info.noun())));
   if (result.classes) print_classes(*result.classes);
   return 0;
 }

@@ -41,6 +41,19 @@ void refuse_empty(int argc, char** argv) {
   }
 }
 
+/// An option that follows one without its value, which the parser would take for the value.
+void refuse_missing_values(const CLI::App& command, int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string before = argv[i - 1], argument = argv[i];
+    if (!before.starts_with('-') || !argument.starts_with('-')) continue;
+    const CLI::Option* option = command.get_option_no_throw(before);
+    if (!option || option->get_expected_min() == 0) continue;
+    if (!command.get_option_no_throw(argument.substr(0, argument.find('=')))) continue;
+    fail_usage("{0}: its value is missing, as {1} is an option; {0}={1} says that it is the value",
+               before, argument);
+  }
+}
+
 /// What the parser did not understand: a mistyped command or option, most likely.
 void refuse_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
@@ -71,12 +84,16 @@ int run(int argc, char** argv) {
   root.allow_extras();
   std::string name = "crossbow";
   std::vector<std::pair<CLI::App*, Run>> commands;
+  const CLI::App* asked = nullptr;
   for (const auto add : {add_train, add_eval, add_predict, add_runs, add_bench, add_models,
                          add_data, add_devices, add_graph, add_completion}) {
     Run command = add(root);
     CLI::App* app = root.get_subcommands([](CLI::App*) { return true; }).back();
     app->allow_extras();
-    if (argc > 1 && app->get_name() == argv[1]) name += ' ' + app->get_name();
+    if (argc > 1 && app->get_name() == argv[1]) {
+      name += ' ' + app->get_name();
+      asked = app;
+    }
     commands.emplace_back(app, std::move(command));
   }
 
@@ -86,6 +103,7 @@ int run(int argc, char** argv) {
   };
   try {
     refuse_empty(argc, argv);
+    if (asked) refuse_missing_values(*asked, argc, argv);
     try {
       root.parse(argc, argv);
     } catch (const CLI::Success& e) {  // --help and --version
@@ -110,7 +128,7 @@ int run(int argc, char** argv) {
   } catch (const UsageError& e) {
     return failed(kUsage, e.what());
   } catch (const std::bad_alloc&) {
-    return failed(kFailure, "out of memory: try a smaller --batch or fewer --learners");
+    return failed(kFailure, "out of memory: smaller batches, or fewer learners, need less");
   } catch (const std::system_error& e) {
     return failed(kFailure,
                   std::ferror(stdout)

@@ -171,8 +171,8 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
 void Reporter::epoch_done(const EpochRecord& r) {
   std::string line = fmt::format("loss {:.4f}", r.train_loss);
   if (r.test_accuracy) {
-    line += fmt::format(", test {:.4f}, accuracy {}", *r.test_loss, percent(*r.test_accuracy));
-    if (r.test_auc) line += fmt::format(", AUC {:.4f}", *r.test_auc);
+    line += fmt::format(", test {:.4f}, accuracy {}{}", *r.test_loss, percent(*r.test_accuracy),
+                        auc_text(r.test_auc));
   }
   print_line(epoch_text(r.epoch),
              line + fmt::format(", {:.{}f} s, {} images/s", r.seconds, r.seconds < 10 ? 1 : 0,

@@ -110,13 +110,11 @@ Json to_json(const TrainResult& r) {
 
 void print_accuracy(std::FILE* out, const TrainResult& r) {
   if (!r.final_test_accuracy) return;
-  const std::string auc =
-      r.final_test_auc ? fmt::format(", AUC {:.4f}", *r.final_test_auc) : std::string();
   put_wrapped(
       out, "  accuracy  ",
       fmt::format("{} after {}, best {}, test loss {:.4f}{}{}", percent(*r.final_test_accuracy),
                   count(static_cast<int64_t>(r.history.size()), "epoch"),
-                  percent(*r.best_test_accuracy), *r.final_test_loss, auc,
+                  percent(*r.best_test_accuracy), *r.final_test_loss, auc_text(r.final_test_auc),
                   r.label_sets ? " (of the likeliest class: precision@1)" : ""));
   if (r.best_epoch_kept) {
     put_wrapped(

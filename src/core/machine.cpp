@@ -115,8 +115,9 @@ void expect_memory(double mib) {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     fail(
-        "out of memory: {:.0f} MiB more cannot be had; choose fewer `learners` or a smaller "
-        "`batch`, or raise the limit that ulimit -v shows",
+        "out of memory: {:.0f} MiB more cannot be had; raise the limit that ulimit -v shows, or "
+        "have "
+        "fewer learners or smaller batches",
         mib);
   }
   munmap(memory, bytes);

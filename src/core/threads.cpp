@@ -33,8 +33,8 @@ std::thread start_thread(std::function<void()> body) {
     return std::thread(std::move(body));
   } catch (const std::system_error& e) {
     fail(
-        "the system refuses another thread ({}): choose fewer `learners` or `threads-per-learner`, "
-        "or raise the limits that ulimit -u and ulimit -v show",
+        "the system refuses another thread ({}): raise the limits that ulimit -u and ulimit -v "
+        "show, or have fewer learners or threads",
         e.code().message());
   }
 }

@@ -72,14 +72,23 @@ Tuner::Tuner(std::filesystem::path file, GiveUp give_up)
     : file_(std::move(file)), give_up_(std::move(give_up)), known_(read_cache(file_)) {}
 
 Tuner::~Tuner() {
-  if (found_.empty() || file_.empty()) return;
+  save();
+}
+
+bool Tuner::save() {
+  const std::scoped_lock lock(mutex_);
+  if (found_.empty()) return true;
+  if (file_.empty()) return false;
   try {
     std::filesystem::create_directories(file_.parent_path());
-    found_.merge(read_cache(file_));  // other processes may have written meanwhile
-    write_choices(file_, found_);
+    Choices all = found_;
+    all.merge(read_cache(file_));  // other processes may have written meanwhile
+    write_choices(file_, all);
   } catch (const std::exception&) {
-    // Only a cache: the next process measures again.
+    return false;
   }
+  found_.clear();
+  return true;
 }
 
 size_t Tuner::choose(const std::string& key, std::span<const std::string> candidates,

@@ -35,8 +35,12 @@ class Tuner : public AlgorithmChooser {
   /// empty: remembers within this process only.
   explicit Tuner(
       std::filesystem::path file = default_file(), GiveUp give_up = [](int64_t) { return false; });
-  /// Writes new choices to the file; failing to is no error.
+  /// Saves.
   ~Tuner() override;
+
+  /// Writes new choices to the file. False if there are some and they cannot be written: the next
+  /// process measures again.
+  bool save();
 
   /// choices-<processor>.json in cache_folder(); empty without one.
   static std::filesystem::path default_file();

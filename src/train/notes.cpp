@@ -74,7 +74,15 @@ std::optional<std::string> precision_note(const RunConfig& config) {
          "computed in f32";
 }
 
-std::string promise(const RunConfig& config, LearnerChoice choice) {
+std::optional<std::string> patience_note(const RunConfig& config) {
+  const int64_t evaluations = (config.epochs - 1) / config.eval_every + 1;
+  if (!config.options.patience || evaluations - 1 > config.patience) return {};
+  return fmt::format(
+      "`patience` {} cannot end this run early: it has {}, as `epochs` and `eval-every` say",
+      config.patience, count(evaluations, "evaluation"));
+}
+
+std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_kept) {
   const TrainOptions& o = config.options;
   if (o.replay) return "the same bits as " + *o.replay + " has, on this machine";
   const bool nodes = find_async(o.sync) && !is_alone(o);
@@ -86,6 +94,10 @@ std::string promise(const RunConfig& config, LearnerChoice choice) {
     case LearnerChoice::fixed:
       if (config.options.resume && !config.options.learners && !config.deterministic) {
         return "the same bits from here on, on this machine; a new run may choose other learners";
+      }
+      if (!kernels_kept) {
+        return "results depend on timing, as the chosen kernels cannot be kept in the cache "
+               "folder; `deterministic` repeats them exactly";
       }
       return config.deterministic
                  ? "same seed, same bits, on every machine with this processor and as many cores"

@@ -22,14 +22,18 @@ std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t epoch
 /// What a user who asked for a precision should know of it: a sentence, or nothing.
 std::optional<std::string> precision_note(const RunConfig& config);
 
+/// That a run is evaluated too seldom to be ended by patience.
+std::optional<std::string> patience_note(const RunConfig& config);
+
 /// Who has decided on a run's number of learners.
 enum class LearnerChoice {
   fixed,       // the user, or the run before it was resumed
   remembered,  // an earlier run's timing, which this one checks
   timed        // this run, while it trains
 };
-/// When another run with the same options has the same bits.
-std::string promise(const RunConfig& config, LearnerChoice choice);
+/// When another run with the same options has the same bits. `kernels_kept`: it will choose the
+/// kernels of this one.
+std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_kept);
 
 /// Sees a run that goes wrong. One thread.
 class LossWatch {

@@ -1,6 +1,7 @@
 #include "train/train.h"
 
 #include <filesystem>
+#include <memory>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -17,6 +18,7 @@ namespace {
 RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer& observer) {
   const RunConfig config = resolve(options, recipe);
   if (const auto note = precision_note(config)) observer.note(*note);
+  if (const auto note = patience_note(config)) observer.note(*note);
   return config;
 }
 
@@ -67,9 +69,15 @@ class Interrupted {
     expect_text(folder);
     check_same_run(from_->options, with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);
-    Trainer trainer(graph, config, &folder_, &*from_, throughput, observer_);
+    const auto trainer = [&] {
+      try {
+        return std::make_unique<Trainer>(graph, config, &folder_, &*from_, throughput, observer_);
+      } catch (const UsageError& e) {  // its remedy may be a setting that cannot change any more
+        fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
+      }
+    }();
     from_.reset();  // the trainer has its own copy of the state
-    return trainer.run();
+    return trainer->run();
   }
 
  private:

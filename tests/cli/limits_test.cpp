@@ -65,6 +65,25 @@ TEST_F(Limits, VariablesThatForbidTeamsAreNamed) {
                   "OMP_THREAD_LIMIT=1");
 }
 
+/// What the message proposes is no setting that a resumed run can change.
+TEST_F(Limits, AResumedRunIsToldToLiftTheLimit) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one CPU allows no teams";
+  const auto limited = [] { setenv("OMP_THREAD_LIMIT", "1", 1); };
+  ASSERT_EQ(crossbow(train("--learners 1 --threads-per-learner 2 --out run"), [] {}).code, 0);
+  expect_sentence(crossbow("train --epochs 2 --resume run", limited), 2,
+                  "a resumed run keeps its settings, so that others need a new one");
+}
+
+TEST_F(Limits, WithoutACacheFolderNothingIsPromised) {
+  const std::string command =
+      "train --model resnet-20 --epochs 1 --learners 1 --data " + data_.spec();
+  std::ofstream(path("crossbow")) << "a file in the folder's place";
+  expect_says(crossbow(command, [] {}).out,
+              "results depend on timing, as the chosen kernels cannot be kept");
+  std::filesystem::remove(path("crossbow"));
+  expect_says(crossbow(command, [] {}).out, "same seed, same bits");
+}
+
 TEST_F(Limits, TooFewThreadsEndInASentence) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer takes a thread of its own";

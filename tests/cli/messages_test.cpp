@@ -57,6 +57,18 @@ TEST_F(Messages, RefuseAnEmptyValue) {
   }
 }
 
+TEST_F(Messages, RefuseAnOptionInThePlaceOfAValue) {
+  expect_says(refusal("train --out --deterministic"),
+              "--out: its value is missing, as --deterministic is an option; "
+              "--out=--deterministic says that it is the value");
+  expect_says(refusal("train --epochs 1 --data --lr=3"), "--data: its value is missing");
+  expect_says(refusal("train --out -h"), "--out: its value is missing");
+  expect_says(refusal("eval --data --json run"), "--data: its value is missing");
+  expect_says(refusal("train --lr -1"), "--lr -1");
+  train("--out=--deterministic");
+  EXPECT_TRUE(std::filesystem::is_directory(path("--deterministic")));
+}
+
 TEST_F(Messages, StayOnOneLine) {
   for (const char* arguments :
        {"train --data 'mnist:a\nb'", "train --model 'a\nb'", "train '--a\nb'", "'a\nb\033[2J'"}) {
@@ -144,6 +156,17 @@ TEST_F(Messages, ARunSaysWhatItsScheduleWillNotDo) {
   expect_says(train("--lr-schedule multistep --lr-milestones 82,123"),
               "note: the rate never drops: the run has 2 epochs, and its first milestone is 82");
   expect_says(train("--warmup 5"), "note: the rate never reaches 0.01");
+}
+
+TEST_F(Messages, ARunSaysThatItsPatienceIsInVain) {
+  const std::string vain = "cannot end this run early";
+  expect_says(train("--patience 3 --eval-every 100 --epochs 3"),
+              "note: --patience 3 cannot end this run early: it has 1 evaluation");
+  expect_says(train("--patience 2 --eval-every 2 --epochs 4"), vain);
+  for (const char* useful :
+       {"--patience 1 --eval-every 2 --epochs 6", "--patience 2 --epochs 4", ""}) {
+    EXPECT_EQ(train(useful).find(vain), std::string::npos) << useful;
+  }
 }
 
 TEST_F(Messages, LearnersAreThoseOfEachDevice) {

@@ -86,10 +86,17 @@ TEST_P(ImageSizes, TrainWhereTheyAreTaken) {
   // With so small a batch deeper nets overshoot at the recipe's rate, at their own size too.
   const bool deep = model.name.starts_with("resnet-") && model.name != "resnet-20";
   const double lr = model.recipe.lr / (deep ? 10 : 1);
-  for (const Shape& image :
-       {Shape{3, 24, 24}, {3, 32, 32}, {1, 48, 48}, {3, 48, 32}, {3, 48, 48}}) {
+  for (const Shape& image : {Shape{3, 24, 24},
+                             {3, 32, 32},
+                             {1, 48, 48},
+                             {3, 48, 32},
+                             {3, 48, 48},
+                             {3, 96, 96},
+                             {1, 96, 48},
+                             {3, 224, 224},
+                             {3, 96, 224}}) {
     for (const int64_t classes : {2, 1000}) {
-      const ModelSpec spec{.image = image, .classes = classes, .batch = 8};
+      const ModelSpec spec{.image = image, .classes = classes, .batch = image[2] > 96 ? 4 : 8};
       SCOPED_TRACE(fmt::format("{} in {} classes", image.str(), classes));
       if (!takes(model, spec)) continue;
       const Graph graph = training_graph(build_model(model.name, spec), spec.batch);

@@ -56,6 +56,17 @@ TEST_F(ChoicesFile, AFullDiskLeavesTheOldOne) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
 }
 
+TEST_F(ChoicesFile, IsSavedOrNot) {
+  Tuner kept(path_), lost(path_ / "below");
+  EXPECT_TRUE(lost.save()) << "there is nothing to save";
+  kept.remember("key", "choice");
+  lost.remember("key", "choice");
+  EXPECT_TRUE(kept.save());
+  EXPECT_FALSE(lost.save());
+  EXPECT_FALSE(lost.save());
+  EXPECT_EQ(read_choices(path_), (Choices{{"key", "choice"}}));
+}
+
 TEST_F(ChoicesFile, ACacheThatCannotBeUsedIsLikeNone) {
   auto caches = testing::odd_files(folder_.path());
   caches.push_back({folder_.path() / "damaged", ""});

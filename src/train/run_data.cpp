@@ -1,0 +1,69 @@
+#include "train/run_data.h"
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/notes.h"
+
+namespace crossbow {
+
+std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Checkpoint* from,
+                                               Observer& observer) {
+  const auto dataset = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
+    observer.loading(what, done, total);
+  });
+  const int64_t samples = dataset->train->size();
+  if (config.batch > samples) {
+    fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,
+               dataset->info.noun());
+  }
+  if (!dataset->info.note.empty()) observer.note(dataset->info.note);
+  if (const auto note = class_note(config.data, *dataset)) observer.note(*note);
+  if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
+               from->label_sets != dataset->info.label_sets || from->samples != samples)) {
+    fail(
+        "{} is not the data that the run was trained on: it had {} {}s of shape {} in {} "
+        "classes",
+        config.data, from->samples, dataset->info.noun(), from->image.str(), from->classes);
+  }
+  return dataset;
+}
+
+RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Checkpoint* from) {
+  const int64_t batches = (dataset.train->size() + config.batch - 1) / config.batch;
+  RunConfig fitted = config.with_at_most(batches / config.device.count);
+  if (fitted.teams.empty()) fitted.teams = {config.team(from->position.arrangement)};
+  return fitted;
+}
+
+void expect_changes_fit(const std::vector<LearnerChange>& changes, const RunConfig& config,
+                        int64_t batches) {
+  for (const LearnerChange& c : changes) {
+    const int64_t learners = int64_t{config.device.count} * c.arrangement.learners;
+    if (c.batch <= batches && learners <= batches) continue;
+    fail(
+        "learners.jsonl of `resume` {}: {} from batch {} of epoch {} on, where an epoch has {} "
+        "batches; put the file back as it was, or move it away to go on without its changes",
+        *config.options.resume, count(learners, "learner"), c.batch, c.epoch + 1, batches);
+  }
+}
+
+void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batches) {
+  const int learners = team.learners();
+  if (learners > batches) {
+    fail_usage("`learners` {}: on {} they are more than the {} batches of {} images of {}",
+               team.arrangement.learners, config.options.device, batches, config.batch,
+               config.data);
+  }
+  const int64_t epoch_steps = (batches + learners - 1) / learners;
+  const int64_t steps = epoch_steps * config.epochs;
+  if (config.asked_period == 0 || (!team.sync && !team.async)) return;
+  const int64_t first =
+      team.sync ? team.sync->period(/*after_first_drop=*/false, epoch_steps) : config.asked_period;
+  if (first <= steps) return;
+  fail_usage("`sync-period` {}: the run has {} only, so that {}", config.asked_period,
+             count(steps, "step"),
+             learners == 1 ? "no mean over time would be taken"
+                           : fmt::format("{} learners would never agree", learners));
+}
+
+}  // namespace crossbow
