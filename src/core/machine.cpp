@@ -116,8 +116,7 @@ void expect_memory(double mib) {
   if (memory == MAP_FAILED) {
     fail(
         "out of memory: {:.0f} MiB more cannot be had; raise the limit that ulimit -v shows, or "
-        "have "
-        "fewer learners or smaller batches",
+        "have fewer learners or smaller batches",
         mib);
   }
   munmap(memory, bytes);

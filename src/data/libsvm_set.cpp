@@ -38,6 +38,10 @@ void look_through(const Path& path, const Pieces& pieces, Contents& contents) {
   for (const LibsvmRows& piece : pieces) {
     rows += piece.size();
     contents.add_labels(piece.labels);
+    if (static_cast<int64_t>(contents.labels.size()) > kMostClasses) {
+      fail("{} has more than {} different labels: are they classes?", path.string(),
+           grouped(kMostClasses));
+    }
     for (int64_t row = 0; row < piece.size(); ++row) {
       const auto indices = part(piece.indices, piece.value_ends, row);
       if (indices.empty()) continue;
@@ -146,10 +150,6 @@ std::shared_ptr<const Dataset> open_libsvm(const Path& path, const OpenOptions& 
     expect_labels(test, test_pieces);
   }
   if (contents.largest_index < 0) fail("{}: no row has a feature", path.string());
-  if (static_cast<int64_t>(contents.labels.size()) > kMostClasses) {
-    fail("{} has {} different labels: are they classes?", path.string(),
-         grouped(static_cast<int64_t>(contents.labels.size())));
-  }
 
   Info info{.name = "libsvm"};
   info.image = {contents.largest_index + (contents.least_index == 0 ? 1 : 0)};

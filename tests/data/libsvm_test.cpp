@@ -177,6 +177,12 @@ TEST_F(Libsvm, NamesTheFileAndTheLine) {
   EXPECT_ERROR(open_dataset("libsvm:" + (folder_.path() / "none").string()), "cannot read");
 }
 
+TEST_F(Libsvm, TakesManyLabelsForNoClasses) {
+  std::string text;
+  for (int label = 0; label <= 1 << 20; ++label) text += fmt::format("{} 1:1\n", label);
+  EXPECT_ERROR(open(text), path_.string() + " has more than 1,048,576 different labels");
+}
+
 /// Several pieces, read by several threads, against the slow and simple way.
 TEST_F(Libsvm, ReadsLongFilesInTheirOrder) {
   Rng rng(1, Purpose::synthetic);
