@@ -1,7 +1,6 @@
 #include "train/train.h"
 
 #include <filesystem>
-#include <memory>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -69,15 +68,9 @@ class Interrupted {
     expect_text(folder);
     check_same_run(from_->options, with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);
-    const auto trainer = [&] {
-      try {
-        return std::make_unique<Trainer>(graph, config, &folder_, &*from_, throughput, observer_);
-      } catch (const UsageError& e) {  // its remedy may be a setting that cannot change any more
-        fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
-      }
-    }();
+    Trainer trainer(graph, config, &folder_, &*from_, throughput, observer_);
     from_.reset();  // the trainer has its own copy of the state
-    return trainer->run();
+    return trainer.run();
   }
 
  private:

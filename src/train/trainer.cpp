@@ -65,7 +65,12 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     team = config_.team(search_.start());
     position_.settled = search_.settled();
   }
-  arrange(team, from);
+  try {
+    arrange(team, from);
+  } catch (const UsageError& e) {  // its remedy may be a setting that cannot change any more
+    if (!from) throw;
+    fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
+  }
   if (!from) move_rate();
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
