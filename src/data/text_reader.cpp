@@ -46,65 +46,69 @@ class File {
   int64_t bytes_read_ = 0;
 };
 
-class Gzip {
+/// What the streams of zlib and of libbz2 have in common.
+template <typename Z>
+class Unpacker {
+ public:
+  Unpacker() = default;
+  Unpacker(const Unpacker&) = delete;
+
+  size_t input_left() const { return z_.avail_in; }
+  bool within_stream() const { return within_; }
+  void set_input(std::span<char> bytes) {
+    z_.next_in = reinterpret_cast<decltype(z_.next_in)>(bytes.data());
+    z_.avail_in = static_cast<unsigned>(bytes.size());
+  }
+
+ protected:
+  /// Bytes that `step` wrote there; nothing if it says that the data are damaged.
+  template <typename StepFunction>
+  std::optional<size_t> write(char* to, size_t room, StepFunction step) {
+    const auto most = static_cast<unsigned>(std::min<size_t>(room, 1 << 30));
+    z_.next_out = reinterpret_cast<decltype(z_.next_out)>(to);
+    z_.avail_out = most;
+    if (!step()) return {};
+    return most - z_.avail_out;
+  }
+
+  Z z_{};
+  bool within_ = true;  // a stream that has not ended
+};
+
+class Gzip : public Unpacker<z_stream> {
  public:
   Gzip() {
     if (inflateInit2(&z_, 15 + 16) != Z_OK) throw std::bad_alloc();
   }
   ~Gzip() { inflateEnd(&z_); }
-  Gzip(const Gzip&) = delete;
 
-  size_t input_left() const { return z_.avail_in; }
-  bool within_stream() const { return within_; }
-  void set_input(std::span<char> bytes) {
-    z_.next_in = reinterpret_cast<Bytef*>(bytes.data());
-    z_.avail_in = static_cast<uInt>(bytes.size());
-  }
-  /// Bytes written; nothing if the data are damaged.
   std::optional<size_t> unpack(char* to, size_t room) {
-    const auto most = static_cast<uInt>(std::min<size_t>(room, 1 << 30));
     if (!within_) inflateReset(&z_);
-    within_ = true;
-    z_.next_out = reinterpret_cast<Bytef*>(to);
-    z_.avail_out = most;
-    const int result = inflate(&z_, Z_NO_FLUSH);
-    if (result == Z_STREAM_END) within_ = false;
-    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return {};
-    return most - z_.avail_out;
+    return write(to, room, [&] {
+      const int result = inflate(&z_, Z_NO_FLUSH);
+      within_ = result != Z_STREAM_END;
+      return !within_ || result == Z_OK || result == Z_BUF_ERROR;
+    });
   }
-
- private:
-  z_stream z_{};
-  bool within_ = true;
 };
 
-class Bzip2 {
+class Bzip2 : public Unpacker<bz_stream> {
  public:
   Bzip2() { begin(); }
   ~Bzip2() { BZ2_bzDecompressEnd(&z_); }
-  Bzip2(const Bzip2&) = delete;
 
-  size_t input_left() const { return z_.avail_in; }
-  bool within_stream() const { return within_; }
-  void set_input(std::span<char> bytes) {
-    z_.next_in = bytes.data();
-    z_.avail_in = static_cast<unsigned>(bytes.size());
-  }
   std::optional<size_t> unpack(char* to, size_t room) {
-    const auto most = static_cast<unsigned>(std::min<size_t>(room, 1 << 30));
     if (!within_) begin_again();
-    z_.next_out = to;
-    z_.avail_out = most;
-    const int result = BZ2_bzDecompress(&z_);
-    if (result == BZ_STREAM_END) within_ = false;
-    if (result != BZ_OK && result != BZ_STREAM_END) return {};
-    return most - z_.avail_out;
+    return write(to, room, [&] {
+      const int result = BZ2_bzDecompress(&z_);
+      within_ = result != BZ_STREAM_END;
+      return !within_ || result == BZ_OK;
+    });
   }
 
  private:
   void begin() {
     if (BZ2_bzDecompressInit(&z_, 0, 0) != BZ_OK) throw std::bad_alloc();
-    within_ = true;
   }
   void begin_again() {
     const bz_stream before = z_;
@@ -114,9 +118,6 @@ class Bzip2 {
     z_.next_in = before.next_in;
     z_.avail_in = before.avail_in;
   }
-
-  bz_stream z_{};
-  bool within_ = false;
 };
 
 }  // namespace

@@ -25,9 +25,9 @@ void expect_ladders(const CoordinatorOptions& options) {
       fail_usage("a worker's smallest batch is {}: it must be a multiple of {}, as is {}", least,
                  grain, (least / grain + 1) * grain);
     }
-    int64_t below = least;
-    while (below * options.alpha <= most) below *= options.alpha;
-    if (most < least || below != most) {
+    const std::vector<int64_t> sizes = Coordinator::ladder(options.workers[w], options.alpha);
+    if (sizes.empty() || sizes.back() != most) {
+      const int64_t below = sizes.empty() ? least : sizes.back();
       fail_usage("a worker's batches from {} grow by a factor of {}: they reach {} or {}, not {}",
                  least, options.alpha, below, below * options.alpha, most);
     }

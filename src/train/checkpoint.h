@@ -54,6 +54,11 @@ struct Checkpoint {
   std::map<std::string, std::string> plan;  // the kernels chosen: AlgorithmChooser's keys, answers
   int64_t metrics_bytes = 0;                // length of metrics.jsonl at this position
   std::vector<StoredTensor> tensors;
+
+  /// Whether the set's samples and labels are of the kind that the run was trained on.
+  bool fits(const data::Info& info) const {
+    return image == info.image && classes == info.classes && label_sets == info.label_sets;
+  }
 };
 
 /// Calls `write` with the file's bytes, piece by piece.

@@ -18,8 +18,7 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   }
   if (!dataset->info.note.empty()) observer.note(dataset->info.note);
   if (const auto note = class_note(config.data, *dataset)) observer.note(*note);
-  if (from && (from->image != dataset->info.image || from->classes != dataset->info.classes ||
-               from->label_sets != dataset->info.label_sets || from->samples != samples)) {
+  if (from && (!from->fits(dataset->info) || from->samples != samples)) {
     fail(
         "{} is not the data that the run was trained on: it had {} {}s of shape {} in {} "
         "classes",

@@ -64,8 +64,7 @@ TrainedModel::TrainedModel(const std::filesystem::path& run,
 std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
   auto dataset = open(config_.data, checkpoint_.image);
   const data::Info& info = dataset->info;
-  if (info.image != checkpoint_.image || info.classes != checkpoint_.classes ||
-      info.label_sets != checkpoint_.label_sets) {
+  if (!checkpoint_.fits(info)) {
     fail("the model takes inputs of shape {} in {} classes, but {} has {} in {}",
          checkpoint_.image.str(), checkpoint_.classes, info.name, info.image.str(), info.classes);
   }
