@@ -26,9 +26,28 @@ class BatchSource {
   /// Blocks until batch `index` is ready; it stays valid until released. Each index is asked for
   /// once an epoch, in about ascending order.
   virtual const Batch& acquire(int64_t index) = 0;
+  /// The rows [first, first + rows) of the epoch as one batch, any number of times, from a source
+  /// that serves ranges (RangeSource). Others throw Error.
+  virtual const Batch& acquire_rows(int64_t first, int64_t rows);
   virtual void release(const Batch& batch) = 0;
   /// The epoch is given up: who waits in `acquire`, or would have to, gets an Error instead.
   virtual void cancel() {}
+};
+
+/// All batches of a split, epoch after epoch: every sample comes once an epoch.
+class TrainingBatches : public BatchSource {
+ public:
+  virtual int64_t samples() const = 0;
+  /// In an epoch: samples / batch, rounded up.
+  virtual int64_t batches() const = 0;
+  /// Begins an epoch at batch `first_batch` (in [0, batches()]), dropping what was under way. One
+  /// thread, while no batch is held.
+  virtual void start(int64_t epoch, int64_t first_batch) = 0;
+  /// Of the buffers that there are.
+  virtual int64_t buffer_bytes() const = 0;
+  /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,
+  /// summed over them.
+  virtual double take_waited_seconds() = 0;
 };
 
 }  // namespace crossbow::data

@@ -1,0 +1,140 @@
+#include "data/epoch_rows.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace crossbow::data {
+namespace {
+
+/// Splits that are not in memory have pixels.
+bool has_pixels(const Split& split) {
+  if (!split.in_memory()) return true;
+  return split.size() > 0 && std::holds_alternative<const uint8_t*>(split.sample(0, nullptr));
+}
+
+/// Empty for samples that are no pixels.
+std::vector<std::array<float, 256>> normalisation_table(const Split& split, const Info& info) {
+  if (!has_pixels(split)) return {};
+  const int64_t channels = info.image[0];
+  const Normalisation& n = info.normalisation;
+  if (channels < 1 || channels > 3) fail("images have 1 to 3 channels, not {}", channels);
+  std::vector<std::array<float, 256>> table(static_cast<size_t>(channels));
+  for (size_t c = 0; c < table.size(); ++c) {
+    for (int v = 0; v < 256; ++v) {
+      table[c][v] = static_cast<float>((v / 255.0 - n.mean[c]) / n.std[c]);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+EpochRows::EpochRows(const Dataset& dataset, std::shared_ptr<const Split> split,
+                     const RowOptions& options)
+    : image_(dataset.info.image),
+      format_(dataset.info.batch_format()),
+      split_(std::move(split)),
+      options_(options),
+      normalised_(normalisation_table(*split_, dataset.info)) {
+  if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
+  if (size() > std::numeric_limits<uint32_t>::max()) {
+    fail("{} holds more samples than can be put in order", dataset.info.name);
+  }
+  order_.resize(static_cast<size_t>(size()));
+}
+
+std::vector<uint8_t> EpochRows::make_scratch() const {
+  return std::vector<uint8_t>(split_->in_memory() ? 0 : static_cast<size_t>(image_.elements()));
+}
+
+/// Fisher-Yates, from the identity, so that an epoch's order does not depend on the one before.
+void EpochRows::start(int64_t epoch) {
+  epoch_ = epoch;
+  std::iota(order_.begin(), order_.end(), 0);
+  if (!options_.shuffle) return;
+  Rng rng(options_.seed, Purpose::shuffle, static_cast<uint32_t>(epoch_));
+  for (size_t n = order_.size(); n > 1; --n) {
+    std::swap(order_[n - 1], order_[rng.below(static_cast<uint32_t>(n))]);
+  }
+}
+
+void EpochRows::write(int64_t first, int64_t rows, int64_t room, uint8_t* scratch,
+                      const std::array<std::byte*, kFields>& fields) const {
+  auto* const samples = reinterpret_cast<float*>(fields[kSamples]);
+  const auto label_bytes = static_cast<int64_t>(format_.fields[kLabels].row_bytes());
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t index = order_[static_cast<size_t>(first + row)];
+    write_label(index, fields[kLabels] + row * label_bytes);
+    write_sample(index, scratch, samples + row * image_.elements());
+  }
+  for (size_t i = 0; i < kFields; ++i) {
+    const Field& field = format_.fields[i];
+    std::fill(fields[i] + field.bytes(rows), fields[i] + field.bytes(room), std::byte{0});
+  }
+}
+
+void EpochRows::write_label(int64_t index, std::byte* out) const {
+  const Field& field = format_.fields[kLabels];
+  if (field.dtype == DType::i32) {
+    *reinterpret_cast<int32_t*>(out) = split_->label(index);
+    return;
+  }
+  auto* const targets = reinterpret_cast<float*>(out);
+  std::fill_n(targets, field.row_elements, 0.0f);
+  for (const int32_t label : split_->label_set(index)) targets[label] = 1;
+}
+
+/// The normalising table is exact and the same on every machine; a multiply-add need not be.
+void EpochRows::write_sample(int64_t index, uint8_t* scratch, float* out) const {
+  const Sample sample = split_->sample(index, scratch);
+  if (const auto* const row = std::get_if<SparseRow>(&sample)) {
+    std::fill_n(out, image_.elements(), 0.0f);
+    for (size_t i = 0; i < row->columns.size(); ++i) out[row->columns[i]] = row->values[i];
+  } else if (const auto* const numbers = std::get_if<const float*>(&sample)) {
+    if (image_.rank() == 1) {
+      std::copy_n(*numbers, image_.elements(), out);
+    } else {
+      write_image(*numbers, index, out, [](int64_t, float value) { return value; });
+    }
+  } else {
+    write_image(std::get<const uint8_t*>(sample), index, out, [this](int64_t c, uint8_t pixel) {
+      return normalised_[static_cast<size_t>(c)][pixel];
+    });
+  }
+}
+
+template <typename T, typename Normalise>
+void EpochRows::write_image(const T* image, int64_t sample, float* out, Normalise normalise) const {
+  const int64_t height = image_[1], width = image_[2];
+  Rng rng(options_.seed, Purpose::augment, static_cast<uint32_t>(epoch_),
+          static_cast<uint64_t>(sample));
+  const auto draw_shift = [&]() -> int64_t {
+    const int pad = options_.augment.pad;
+    return pad > 0 ? int64_t{rng.below(2 * static_cast<uint32_t>(pad) + 1)} - pad : 0;
+  };
+  const int64_t down = draw_shift(), right = draw_shift();
+  const bool mirror = options_.augment.mirror && rng.below(2) == 1;
+  const int64_t begin = std::clamp<int64_t>(-right, 0, width);
+  const int64_t end = std::clamp<int64_t>(width - right, begin, width);
+  for (int64_t c = 0; c < image_[0]; ++c) {
+    for (int64_t y = 0; y < height; ++y, out += width) {
+      const int64_t from = y + down;
+      if (from < 0 || from >= height) {
+        std::fill_n(out, width, 0.0f);
+        continue;
+      }
+      const T* in = image + (c * height + from) * width + right;
+      std::fill_n(out, begin, 0.0f);
+      for (int64_t x = begin; x < end; ++x) out[x] = normalise(c, in[x]);
+      std::fill(out + end, out + width, 0.0f);
+      if (mirror) std::reverse(out, out + width);
+    }
+  }
+}
+
+}  // namespace crossbow::data

@@ -1,0 +1,69 @@
+#include "data/range_source.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/error.h"
+
+namespace crossbow::data {
+
+RangeSource::RangeSource(const Dataset& dataset, std::shared_ptr<const Split> split,
+                         const RowOptions& options, int64_t batch, std::span<const int64_t> largest)
+    : batch_(batch), rows_(dataset, std::move(split), options) {
+  std::vector<int64_t> rooms(largest.begin(), largest.end());
+  std::sort(rooms.begin(), rooms.end());
+  for (const int64_t room : rooms) {
+    slots_.push_back({room, BatchMemory(rows_.format(), room), rows_.make_scratch()});
+    slots_.back().batch.fields = slots_.back().memory.addresses();
+  }
+}
+
+void RangeSource::start(int64_t epoch, int64_t first_batch) {
+  assert(first_batch >= 0 && first_batch <= batches());
+  rows_.start(epoch);
+}
+
+RangeSource::Slot& RangeSource::take(int64_t rows) {
+  const std::lock_guard lock(mutex_);
+  const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                 [&](const Slot& s) { return !s.held && s.room >= rows; });
+  if (slot == slots_.end()) fail("there is no room for a batch of {} rows", rows);
+  slot->held = true;
+  return *slot;
+}
+
+const Batch& RangeSource::acquire(int64_t index) {
+  const int64_t first = index * batch_;
+  return acquire_rows(first, std::min(batch_, samples() - first));
+}
+
+const Batch& RangeSource::acquire_rows(int64_t first, int64_t rows) {
+  assert(first >= 0 && first + rows <= samples());
+  Slot& slot = take(rows);
+  slot.batch.index = first / batch_;
+  slot.batch.rows = rows;
+  try {
+    rows_.write(first, rows, rows, slot.scratch.data(), slot.memory.fields());
+  } catch (...) {
+    release(slot.batch);
+    throw;
+  }
+  return slot.batch;
+}
+
+void RangeSource::release(const Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  for (Slot& slot : slots_) {
+    if (&slot.batch == &batch) slot.held = false;
+  }
+}
+
+int64_t RangeSource::buffer_bytes() const {
+  int64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    bytes += static_cast<int64_t>(BatchMemory::bytes(rows_.format(), slot.room));
+  }
+  return bytes;
+}
+
+}  // namespace crossbow::data
