@@ -29,10 +29,11 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
     const std::string help = default_value == "auto"
                                  ? std::string(entry.help)
                                  : fmt::format("{} [{}]", entry.help, default_value);
-    app.add_option_function<std::string>(
-           "--" + name, [this, name](const std::string& text) { given_[name] = text; }, help)
-        ->type_name(std::string(entry.value))
-        ->take_last();
+    CLI::Option& option =
+        *app.add_option_function<std::string>(
+                "--" + name, [this, name](const std::string& text) { given_[name] = text; }, help)
+             ->type_name(std::string(entry.value));
+    entry.repeats ? option.join(' ') : option.take_last();
   }
 }
 

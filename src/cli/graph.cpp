@@ -44,7 +44,7 @@ Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
-  m.learners = config.memory(model, team, {.rows = config.batch});
+  m.learners = config.memory(std::array{&model}, team, {.rows = config.batch});
   return m;
 }
 

@@ -98,6 +98,7 @@ Json to_json(const TrainResult& r) {
   j["efficiency"] = crossbow::to_json(last.efficiency);
   j["goodput"] = crossbow::to_json(last.goodput);
   if (r.virtual_seconds) j["virtual_seconds"] = *r.virtual_seconds;
+  if (!r.workers.empty()) j["workers"] = crossbow::to_json(r.workers);
   if (!r.nodes.empty()) j["nodes"] = crossbow::to_json(r.nodes);
   j["history"] = crossbow::to_json(r.history);
   j["out"] = *o.out;
@@ -199,6 +200,32 @@ void print_nodes(std::FILE* out, const TrainResult& r) {
   }
 }
 
+void print_workers(std::FILE* out, const TrainResult& r) {
+  int64_t updates = 0, rows = 0;
+  for (const WorkerReport& w : r.workers) {
+    updates += w.updates;
+    rows += w.rows;
+  }
+  const auto share = [](int64_t part, int64_t all) {
+    return fmt::format(
+        "{:.1f} %", all > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(all) : 0.0);
+  };
+  for (size_t i = 0; i < r.workers.size(); ++i) {
+    const WorkerReport& w = r.workers[i];
+    put_wrapped(
+        out, i == 0 ? "  workers   " : "            ",
+        fmt::format("{}: {} ({}), {} rows ({}), batches of {} to {}, {:.1f} % busy{}{}", w.kind,
+                    count(w.updates, "update"), share(w.updates, updates), grouped(w.rows),
+                    share(w.rows, rows), w.batch_min, w.batch_max, 100 * w.busy_fraction,
+                    w.repeated_rows > 0
+                        ? fmt::format(", {} rows perhaps twice", grouped(w.repeated_rows))
+                        : "",
+                    w.failed_nodes == 0 ? ""
+                    : w.failed()        ? "; it failed"
+                                 : fmt::format("; {} of its threads failed", w.failed_nodes)));
+  }
+}
+
 void print_summary(std::FILE* out, const TrainResult& r) {
   const TrainOptions& o = r.options;
   put(out, "\n{} on {}{}\n", printable(o.model), printable(*o.data),
@@ -213,7 +240,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
                             *r.virtual_seconds));
   }
   print_goodput(out, r);
-  print_nodes(out, r);
+  r.workers.empty() ? print_nodes(out, r) : print_workers(out, r);
   put_wrapped(out, "  waiting   ",
               fmt::format("{:.1f} % of the training, for data",
                           100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9)));

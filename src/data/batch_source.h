@@ -26,9 +26,9 @@ class BatchSource {
   /// Blocks until batch `index` is ready; it stays valid until released. Each index is asked for
   /// once an epoch, in about ascending order.
   virtual const Batch& acquire(int64_t index) = 0;
-  /// The rows [first, first + rows) of the epoch as one batch, any number of times, from a source
-  /// that serves ranges (RangeSource). Others throw Error.
-  virtual const Batch& acquire_rows(int64_t first, int64_t rows);
+  /// The rows [first, first + rows) of the epoch as one batch, any number of times, for one of the
+  /// holders of a source that serves ranges (RangeSource). Others throw Error.
+  virtual const Batch& acquire_rows(int64_t first, int64_t rows, int holder);
   virtual void release(const Batch& batch) = 0;
   /// The epoch is given up: who waits in `acquire`, or would have to, gets an Error instead.
   virtual void cancel() {}
@@ -43,6 +43,8 @@ class TrainingBatches : public BatchSource {
   /// Begins an epoch at batch `first_batch` (in [0, batches()]), dropping what was under way. One
   /// thread, while no batch is held.
   virtual void start(int64_t epoch, int64_t first_batch) = 0;
+  /// Where batches are made ahead: from now on so many of them, or one for each batch of an epoch.
+  virtual void grow(int64_t /*depth*/) {}
   /// Of the buffers that there are.
   virtual int64_t buffer_bytes() const = 0;
   /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,

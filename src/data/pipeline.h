@@ -54,8 +54,8 @@ class Pipeline : public TrainingBatches {
   void release(const Batch& batch) override;
   void cancel() override;
 
-  /// From now on there are at least so many buffers, or one for each batch of an epoch.
-  void grow(int64_t depth);
+  /// There are as many buffers, at least.
+  void grow(int64_t depth) override;
   int64_t buffer_bytes() const override;
   /// Of those that such options ask for.
   static int64_t buffer_bytes(const BatchFormat& format, int64_t samples,

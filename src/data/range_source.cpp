@@ -8,13 +8,15 @@
 namespace crossbow::data {
 
 RangeSource::RangeSource(const Dataset& dataset, std::shared_ptr<const Split> split,
-                         const RowOptions& options, int64_t batch, std::span<const int64_t> largest)
+                         const RowOptions& options, int64_t batch, std::span<const int64_t> largest,
+                         int held)
     : batch_(batch), rows_(dataset, std::move(split), options) {
-  std::vector<int64_t> rooms(largest.begin(), largest.end());
-  std::sort(rooms.begin(), rooms.end());
-  for (const int64_t room : rooms) {
-    slots_.push_back({room, BatchMemory(rows_.format(), room), rows_.make_scratch()});
-    slots_.back().batch.fields = slots_.back().memory.addresses();
+  for (size_t holder = 0; holder < largest.size(); ++holder) {
+    for (int i = 0; i < held; ++i) {
+      slots_.push_back({static_cast<int>(holder), largest[holder],
+                        BatchMemory(rows_.format(), largest[holder]), rows_.make_scratch()});
+      slots_.back().batch.fields = slots_.back().memory.addresses();
+    }
   }
 }
 
@@ -23,23 +25,24 @@ void RangeSource::start(int64_t epoch, int64_t first_batch) {
   rows_.start(epoch);
 }
 
-RangeSource::Slot& RangeSource::take(int64_t rows) {
+RangeSource::Slot& RangeSource::take(int holder) {
   const std::lock_guard lock(mutex_);
   const auto slot = std::find_if(slots_.begin(), slots_.end(),
-                                 [&](const Slot& s) { return !s.held && s.room >= rows; });
-  if (slot == slots_.end()) fail("there is no room for a batch of {} rows", rows);
+                                 [&](const Slot& s) { return !s.held && s.holder == holder; });
+  if (slot == slots_.end()) fail("holder {} has as many ranges as it can", holder);
   slot->held = true;
   return *slot;
 }
 
 const Batch& RangeSource::acquire(int64_t index) {
   const int64_t first = index * batch_;
-  return acquire_rows(first, std::min(batch_, samples() - first));
+  return acquire_rows(first, std::min(batch_, samples() - first), /*holder=*/0);
 }
 
-const Batch& RangeSource::acquire_rows(int64_t first, int64_t rows) {
+const Batch& RangeSource::acquire_rows(int64_t first, int64_t rows, int holder) {
   assert(first >= 0 && first + rows <= samples());
-  Slot& slot = take(rows);
+  Slot& slot = take(holder);
+  assert(rows <= slot.room);
   slot.batch.index = first / batch_;
   slot.batch.rows = rows;
   try {

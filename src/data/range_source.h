@@ -18,36 +18,37 @@ namespace crossbow::data {
 /// the epoch and the range only. Once made it allocates nothing.
 class RangeSource final : public TrainingBatches {
  public:
-  /// As many ranges may be held at a time as there are `largest`, each of at most so many rows.
-  /// `batch`: the rows of what counts as a batch.
+  /// A holder has at most `held` ranges at a time, each of at most as many rows as `largest` says
+  /// of it. `batch`: the rows of what counts as a batch.
   RangeSource(const Dataset& dataset, std::shared_ptr<const Split> split, const RowOptions& options,
-              int64_t batch, std::span<const int64_t> largest);
+              int64_t batch, std::span<const int64_t> largest, int held = 1);
 
   int64_t samples() const override { return rows_.size(); }
   int64_t batches() const override { return (samples() + batch_ - 1) / batch_; }
   void start(int64_t epoch, int64_t first_batch) override;
-  const Batch& acquire(int64_t index) override;
+  const Batch& acquire(int64_t index) override;  // for the first holder
   /// Throws Error if a sample cannot be decoded.
-  const Batch& acquire_rows(int64_t first, int64_t rows) override;
+  const Batch& acquire_rows(int64_t first, int64_t rows, int holder) override;
   void release(const Batch& batch) override;
   int64_t buffer_bytes() const override;
   double take_waited_seconds() override { return 0; }
 
  private:
   struct Slot {
+    int holder;
     int64_t room;  // rows
     BatchMemory memory;
     std::vector<uint8_t> scratch;
     Batch batch = {};
     bool held = false;
   };
-  /// The smallest with room for so many rows, from now on held.
-  Slot& take(int64_t rows);
+  /// A free one of that holder's, from now on held.
+  Slot& take(int holder);
 
   const int64_t batch_;
   EpochRows rows_;  // read without the lock by whoever acquires
   std::mutex mutex_;
-  std::deque<Slot> slots_;  // by room; `held` is guarded
+  std::deque<Slot> slots_;  // each stays where it is; `held` is guarded
 };
 
 }  // namespace crossbow::data

@@ -3,7 +3,8 @@
 //   s ← s − lr·(gradient_scale·g + weight_decay·w);  next = s
 // with s of the shared weights, which is the slot "shared", and g of the gradient at w, which is
 // what the updating thread last took of them. So a program works on weights of its own, and this
-// one pass both gives and takes.
+// one pass both gives and takes. One that overwrites puts w in the place of s on the right, and so
+// takes back what others have done since it took w.
 #pragma once
 
 #include "device/optimizer.h"
@@ -11,9 +12,16 @@
 namespace crossbow {
 
 inline constexpr UpdateRule kHogwildSgd{"hogwild"};
+/// Of the rule: 1 if it overwrites.
+inline constexpr size_t kHogwildOverwrites = 0;
 
-inline Optimizer make_hogwild_sgd(double weight_decay) {
-  return {&kHogwildSgd, {"shared"}, weight_decay};
+inline Optimizer make_hogwild_sgd(double weight_decay, bool overwrites = false) {
+  Optimizer optimizer{&kHogwildSgd, {"shared"}, weight_decay};
+  optimizer.coefficients[kHogwildOverwrites] = overwrites ? 1 : 0;
+  return optimizer;
 }
+
+/// Only takes: next = s. It reads neither weights nor gradient.
+inline constexpr UpdateRule kTakeShared{"take shared weights"};
 
 }  // namespace crossbow

@@ -6,27 +6,50 @@
 #include <limits>
 
 #include "core/error.h"
+#include "device/hogwild_sgd.h"
 #include "learner/distance.h"
 
 namespace crossbow {
 
-AsyncEngine::AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgorithm> algorithm,
-                         AsyncSettings settings, const EngineOptions& options)
-    : Engine(model, options),
+namespace {
+
+std::unique_ptr<Dispatcher> make_dispatcher(const std::shared_ptr<const AsyncAlgorithm>& algorithm,
+                                            const AsyncSettings& settings,
+                                            const BatchShape& batch) {
+  if (!algorithm->traits().unlike) return std::make_unique<BatchByBatch>(batch);
+  std::vector<WorkerTerms> terms;
+  for (const NodeWorker& worker : settings.workers) terms.push_back(worker.terms);
+  return std::make_unique<Coordinator>(algorithm, terms, batch.rows, settings.samples);
+}
+
+}  // namespace
+
+AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
+                         std::shared_ptr<const AsyncAlgorithm> algorithm, AsyncSettings settings,
+                         const EngineOptions& options)
+    : Engine(models, options),
       settings_(std::move(settings)),
-      nodes_(
-          std::move(algorithm), layout(), options.optimizer, device(0),
-          {options.learners, options.seed, options.clip_norm, model.options().update.has_value()}),
-      live_(model.options().update.has_value()),
+      nodes_(algorithm, layout(), options.optimizer, device(0),
+             {options.learners, options.seed, options.clip_norm,
+              models[0]->options().update.has_value()}),
+      live_(models[0]->options().update.has_value()),
       clocks_(static_cast<size_t>(options.learners)),
-      retries_(options.batch) {
+      dispatcher_(make_dispatcher(algorithm, settings_, options.batch)),
+      coordinator_(dynamic_cast<Coordinator*>(dispatcher_.get())) {
   assert(options.threads.devices == 1);
   on_each_device([&](int) {
     for (int j = 0; j < options.learners; ++j) {
       LearnerSetup setup{options.batch, options.optimizer, options.clip_norm};
+      if (const NodeWorker* const worker = worker_of(j)) {
+        setup.batch.rows = worker->rows.back();
+        setup.batch.sizes = worker->rows;
+        const bool overwrites = worker->replica && algorithm->traits().overwrites;
+        if (live_) setup.optimizer.coefficients[kHogwildOverwrites] = overwrites ? 1 : 0;
+      }
       (live_ ? setup.shared_slot : setup.shared_weights) =
           live_ ? nodes_.weights(0) : nodes_.read(j);
-      add_learner(model, setup, 0, [](int, int) { return true; });
+      CompiledModel& model = *models[models.size() == 1 ? 0 : static_cast<size_t>(j)];
+      add_learner(model, setup, 0, [this](int w, int node) { return runs(w, node); });
     }
   });
 }
@@ -47,12 +70,17 @@ EnginePlace AsyncEngine::place() const {
     place.nodes.back().numbers = nodes_.numbers(j);
     if (takes_part(j)) place.virtual_time = std::max(place.virtual_time, clock(j).state.time);
   }
+  if (coordinator_) place.workers = coordinator_->state();
   return place;
 }
 
 void AsyncEngine::resume(const EnginePlace& place) {
   if (std::ssize(place.nodes) != learners()) {
     crossbow::fail("its state is of {} nodes, and the run has {}", place.nodes.size(), learners());
+  }
+  if (place.workers.size() != settings_.workers.size()) {
+    crossbow::fail("its state is of {} workers, and the run has {}", place.workers.size(),
+                   settings_.workers.size());
   }
   turns_ = place.exchanges;
   updates_ = 0;
@@ -63,6 +91,7 @@ void AsyncEngine::resume(const EnginePlace& place) {
     updates_ += clock(j).state.report.updates;
     if (clock(j).state.failed) nodes_.drop(j);
   }
+  if (coordinator_) coordinator_->restore(place.workers, nodes_.living_nodes());
 }
 
 std::vector<EngineBuffer> AsyncEngine::buffers() const {
@@ -105,7 +134,7 @@ std::optional<double> AsyncEngine::distance() {
 
 void AsyncEngine::begin(const Segment& segment) {
   const std::lock_guard lock(mutex_);
-  claimed_ = 0;
+  dispatcher_->begin(*segment.source, segment.first_batch, segment.batches);
   stopped_ = hurries_ = false;
   order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
   for (NodeClock& clock : clocks_) {
@@ -119,7 +148,7 @@ double AsyncEngine::due(const NodeClock& clock) const {
                                                                : clock.free_since;
 }
 
-int AsyncEngine::next_turn() const {
+int AsyncEngine::next_turn(int worker) const {
   if (leaves_the_rest()) return -1;
   int next = -1;
   if (settings_.clock == AsyncSettings::Clock::replayed) {
@@ -132,6 +161,7 @@ int AsyncEngine::next_turn() const {
     for (int j = 0; j < learners(); ++j) {
       const NodeClock& c = clock(j);
       if (c.parked || c.state.held || c.state.failed) continue;
+      if (real && !runs(worker, j)) continue;
       if (real && (c.phase != Phase::waits_for_turn || (c.free_since > time && !hurries_)))
         continue;
       if (next < 0 || due(c) < due(clock(next))) next = j;
@@ -141,11 +171,11 @@ int AsyncEngine::next_turn() const {
   return next;
 }
 
-int AsyncEngine::next_gradient() const {
+int AsyncEngine::next_gradient(int worker) const {
   int next = -1;
   for (int j = 0; j < learners(); ++j) {
-    if (clock(j).phase != Phase::waits_for_worker) continue;
-    if (next < 0 || last_batch(clock(j)) < last_batch(clock(next))) next = j;
+    if (clock(j).phase != Phase::waits_for_worker || !runs(worker, j)) continue;
+    if (next < 0 || last_work(clock(j)).first < last_work(clock(next)).first) next = j;
   }
   return next;
 }
@@ -153,7 +183,7 @@ int AsyncEngine::next_gradient() const {
 bool AsyncEngine::over() const {
   if (error_) return true;
   return std::all_of(clocks_.begin(), clocks_.end(), [&](const NodeClock& c) {
-    if (c.state.failed) return retries_.empty();
+    if (c.state.failed) return !dispatcher_->gives_again();
     return c.phase == Phase::waits_for_turn && (leaves_the_rest() || c.parked);
   });
 }
@@ -184,9 +214,9 @@ void AsyncEngine::work(int worker) {
   std::unique_lock lock(mutex_);
   while (!over()) {
     drop_late_nodes();
-    if (const int node = next_turn(); node >= 0) {
+    if (const int node = next_turn(worker); node >= 0) {
       take_turn(worker, node, lock);
-    } else if (const int waiting = next_gradient(); waiting >= 0) {
+    } else if (const int waiting = next_gradient(worker); waiting >= 0) {
       compute(worker, waiting, lock);
     } else {
       expect_more_turns();
@@ -209,6 +239,12 @@ void AsyncEngine::expect_more_turns() const {
   crossbow::fail("the order to be replayed ends after {} turns, and the run does not", turns_);
 }
 
+int64_t AsyncEngine::rows_of(const Work& work) const {
+  int64_t rows = 0;
+  for (int64_t b = work.first; b < work.first + work.count; ++b) rows += Engine::rows_of(b);
+  return rows;
+}
+
 bool AsyncEngine::may_begin(int node) const {
   if (!settings_.staleness) return true;
   int64_t slowest = std::numeric_limits<int64_t>::max();
@@ -220,7 +256,7 @@ bool AsyncEngine::may_begin(int node) const {
 
 /// Nodes that were too far ahead and are not any more.
 void AsyncEngine::let_go_on() {
-  const bool left = batches_left();
+  const bool left = dispatcher_->left();
   for (int j = 0; j < learners(); ++j) {
     NodeClock& c = clock(j);
     if (!c.state.held || (left && !may_begin(j))) continue;
@@ -233,7 +269,9 @@ void AsyncEngine::describe_turn(int node) {
   NodeState& s = c.state;
   const double time = s.time;
   if (s.stepping) {
-    nodes_.end_step(node, learner(node).gradients(), s.lr);
+    const bool overwrites = worker_of(node) && worker_of(node)->replica;
+    nodes_.end_step(node, learner(node).gradients(), s.lr, overwrites);
+    dispatcher_->done(node);
     ++updates_;
     ++s.report.updates;
     ++s.epoch_updates;
@@ -242,18 +280,20 @@ void AsyncEngine::describe_turn(int node) {
     s.report.staleness += staleness;
     s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
   }
-  const bool left = batches_left();
-  s.stepping = left && may_begin(node);
-  s.held = left && !s.stepping;
-  c.parked = !left;
-  if (s.stepping) {
+  const bool may_begin = this->may_begin(node);
+  std::optional<Work> work;
+  if (may_begin) work = dispatcher_->next(node);
+  s.stepping = work.has_value();
+  s.held = !may_begin && dispatcher_->left();
+  c.parked = !s.stepping && !s.held;
+  if (work) {
     nodes_.begin_step(node);
-    c.second_try = !retries_.empty();
-    const int64_t batch = c.second_try ? retries_.take() : segment().first_batch + claimed_++;
-    s.lr = segment().rate(batch);
-    s.rows = rows_of(batch);
-    s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps);
-    c.batches[static_cast<size_t>(c.number++) % c.batches.size()] = batch;
+    s.lr = segment().rate(work->first) *
+           std::pow(static_cast<double>(work->size), settings_.rate_exponent);
+    s.rows = rows_of(*work);
+    s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
+                                      work->size * options().batch.rows);
+    c.works[static_cast<size_t>(c.number++) % c.works.size()] = *work;
     s.updates_before = updates_;
   }
   for (NodeClock& other : clocks_) {
@@ -266,7 +306,7 @@ void AsyncEngine::describe_turn(int node) {
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
   // Of a whole epoch every step is ended: a run that is stopped there is at its end.
-  if (!stopped_ && claimed_ < segment().batches && segment().stop()) {
+  if (!stopped_ && !dispatcher_->all_handed_out() && segment().stop()) {
     stopped_ = true;
     changed_.notify_all();
     return;
@@ -301,21 +341,21 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   c.state.report.waiting += began - c.free_since;
   c.phase = Phase::fetches;
   const int64_t number = c.number - 1;
-  const int64_t batch = last_batch(c);
-  data::BatchSource& source = c.second_try ? retries_ : *segment().source;
+  const Work work = last_work(c);
   lock.unlock();
   Step step;
   Queue& queue = this->queue(worker);
   queue.wait(nodes_.done(node));
-  Flight& flight = prepare(node, number, batch, step, source);
+  Flight& flight = prepare(node, number, dispatcher_->fetch(work, node), step);
   lock.lock();
   c.phase = Phase::computes;
   c.began = now();
   lock.unlock();
   std::optional<std::string> failure;
   try {
-    learner(node).step(worker, step, flight.batch->rows, c.state.lr, 0, {}, flight.part_losses(),
-                       [] { return true; });
+    if (live_ && worker_of(node) && worker_of(node)->replica) learner(node).take_shared(worker);
+    learner(node).step(worker, step, flight.load.batch->rows, c.state.lr, 0, {},
+                       flight.part_losses(), [] { return true; });
   } catch (const std::exception& error) {
     const bool replays = settings_.clock == AsyncSettings::Clock::replayed;
     if (!device(0).is_host() || replays) throw;
@@ -365,7 +405,8 @@ void AsyncEngine::end(const Segment&) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   clear_failed_nodes();
-  if (!ends_epoch() || claimed_ < segment().batches) return;
+  if (!ends_epoch() || !dispatcher_->all_handed_out()) return;
+  if (coordinator_) coordinator_->end_epoch();
   double last = 0;
   for (const NodeClock& c : clocks_) {
     if (!c.state.failed) last = std::max(last, c.state.time);
@@ -381,23 +422,21 @@ void AsyncEngine::end(const Segment&) {
 
 int64_t AsyncEngine::batches_done() const {
   const std::lock_guard lock(mutex_);
-  int64_t done = claimed_;
-  if (const auto oldest = retries_.oldest()) done = *oldest - segment().first_batch;
+  int64_t first_open = dispatcher_->first_open();
   for (int j = 0; j < learners(); ++j) {
     const NodeClock& c = clock(j);
     const int64_t next = landed(j);
     if (next == c.number) continue;
-    const int64_t batch = c.batches[static_cast<size_t>(next) % c.batches.size()];
-    done = std::min(done, batch - segment().first_batch);
+    first_open = std::min(first_open, c.works[static_cast<size_t>(next) % c.works.size()].first);
   }
-  return done;
+  return first_open - segment().first_batch;
 }
 
 void AsyncEngine::drop_late_nodes() {
   if (!settings_.lease || !device(0).is_host()) return;
   for (int j = 0; j < learners() && nodes_.living() > 1; ++j) {
     const NodeClock& c = clock(j);
-    if (c.phase != Phase::computes || c.state.failed || c.second_try) continue;
+    if (c.phase != Phase::computes || c.state.failed || last_work(c).second_try) continue;
     if (now() - c.began <= *settings_.lease) continue;
     drop(j, fmt::format("its step took longer than {} s", *settings_.lease));
   }
@@ -405,15 +444,15 @@ void AsyncEngine::drop_late_nodes() {
 
 void AsyncEngine::drop(int node, const std::string& why) {
   NodeClock& c = clock(node);
-  const int64_t batch = last_batch(c);
-  if (c.second_try) {
-    throw NodesFailed(
-        fmt::format("batch {} has failed twice, the second time on node {}: {}", batch, node, why));
+  const Work work = last_work(c);
+  if (work.second_try) {
+    throw NodesFailed(fmt::format("batch {} has failed twice, the second time on node {}: {}",
+                                  work.first, node, why));
   }
   if (nodes_.living() == 1) {
     throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
   }
-  retries_.add(*flight(node, c.number - 1).batch);
+  dispatcher_->give_back(node, work, *flight(node, c.number - 1).load.batch);
   --c.number;  // the step counts as if it had never been begun
   c.state.failed = true;
   c.state.stepping = false;

@@ -1,16 +1,26 @@
 // Learners that do not wait for each other.
 #pragma once
 
+#include <array>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "learner/coordinator.h"
 #include "learner/engine.h"
 #include "learner/nodes.h"
 #include "learner/pace.h"
-#include "learner/retries.h"
 
 namespace crossbow {
+
+/// Of unlike workers one. Its nodes run on threads of their own, a node a thread.
+struct NodeWorker {
+  WorkerTerms terms;
+  std::vector<int64_t> rows;  // of its steps, ascending
+  /// It takes the shared weights before each step; else its nodes are Hogwild's.
+  bool replica = false;
+};
 
 struct AsyncSettings {
   /// Virtual: turns come in the order of seeded times, so the bits depend neither on workers nor on
@@ -23,6 +33,10 @@ struct AsyncSettings {
   std::vector<int32_t> replay;  // whose turn it was, from the run's first on
   /// Real clock: a node whose step takes longer has failed; in seconds.
   std::optional<double> lease;
+  /// To whom the nodes belong, in this order, where they are unlike.
+  std::vector<NodeWorker> workers = {};
+  int64_t samples = 0;       // of unlike workers: in an epoch
+  double rate_exponent = 0;  // of unlike workers: a step of s batches has s^exponent times the rate
 };
 
 /// The learners of one device, here called nodes, step at their own pace. A node's turn ends one
@@ -43,7 +57,12 @@ class AsyncEngine final : public Engine {
   /// `model` must not update by itself (CompileOptions::update), except to change live weights: by
   /// make_hogwild_sgd, with the real clock. Then turns have no order to be replayed in.
   AsyncEngine(CompiledModel& model, std::shared_ptr<const AsyncAlgorithm> algorithm,
-              AsyncSettings settings, const EngineOptions& options);
+              AsyncSettings settings, const EngineOptions& options)
+      : AsyncEngine(std::array{&model}, std::move(algorithm), std::move(settings), options) {}
+  /// Of unlike workers there is a model for each node, made over one ParameterLayout.
+  AsyncEngine(std::span<CompiledModel* const> models,
+              std::shared_ptr<const AsyncAlgorithm> algorithm, AsyncSettings settings,
+              const EngineOptions& options);
 
   void start_from(const Replica& model) override;
   std::vector<int32_t> take_turns() override { return std::exchange(order_, {}); }
@@ -65,9 +84,8 @@ class AsyncEngine final : public Engine {
     Phase phase = Phase::waits_for_turn;
     NodeState state;
     bool parked = false;                   // until the epoch's end
-    bool second_try = false;               // the batch of its step has failed before
     int64_t number = 0;                    // of the next step in the segment
-    std::array<int64_t, 4> batches{};      // of the segment's last steps, by number
+    std::array<Work, 4> works{};           // of the segment's last steps, by number
     double free_since = 0, turn_took = 0;  // real seconds
     double began = 0;                      // to compute
   };
@@ -91,25 +109,33 @@ class AsyncEngine final : public Engine {
   bool ends_epoch() const {
     return segment().first_batch + segment().batches == segment().epoch_batches;
   }
-  static int64_t last_batch(const NodeClock& clock) {
-    return clock.batches[static_cast<size_t>(clock.number - 1) % clock.batches.size()];
+  static const Work& last_work(const NodeClock& clock) {
+    return clock.works[static_cast<size_t>(clock.number - 1) % clock.works.size()];
   }
+  const NodeWorker* worker_of(int node) const {
+    return coordinator_ ? &settings_.workers[static_cast<size_t>(coordinator_->worker_of(node))]
+                        : nullptr;
+  }
+  /// Whether the thread computes the node's steps.
+  bool runs(int worker, int node) const { return !coordinator_ || worker == node; }
+  int64_t rows_of(const Work& work) const;
   double now() const { return Seconds(std::chrono::steady_clock::now() - start_).count(); }
 
-  /// All of these with the lock. Which node's turn is next, −1 if none may be taken now.
-  int next_turn() const;
+  /// All of these with the lock. Which node's turn is next, for that thread, −1 if none may be
+  /// taken now.
+  int next_turn(int worker) const;
   /// When the node's turn comes, by the clock.
   double due(const NodeClock& clock) const;
-  /// Of the gradients that nobody computes the one whose batch is the oldest, since buffers of
-  /// batches are few; −1 if there is none.
-  int next_gradient() const;
+  /// Of the gradients that the thread may compute and nobody does, the one whose batch is the
+  /// oldest, since buffers of batches are few; −1 if there is none.
+  int next_gradient(int worker) const;
   /// The segment is over, but for gradients of steps that it leaves under way.
   bool leaves_the_rest() const {
-    return retries_.empty() && (stopped_ || (claimed_ == segment().batches && !ends_epoch()));
+    return !dispatcher_->gives_again() &&
+           (stopped_ || (dispatcher_->all_handed_out() && !ends_epoch()));
   }
   /// The turns tell all that happened: no node has failed, and weights are not live.
   bool in_order() const { return !live_ && nodes_.living() == learners(); }
-  bool batches_left() const { return !retries_.empty() || claimed_ < segment().batches; }
   bool over() const;
   /// The node's step has failed. Throws NodesFailed if no other node can make up for it.
   void drop(int node, const std::string& why);
@@ -134,10 +160,10 @@ class AsyncEngine final : public Engine {
   std::vector<int32_t> order_;
   bool stopped_ = false;
   bool hurries_ = false;  // the run is to stop
-  int64_t claimed_ = 0;   // batches of the segment
   int64_t turns_ = 0, updates_ = 0;
   double turn_seconds_ = 0;
-  Retries retries_;
+  const std::unique_ptr<Dispatcher> dispatcher_;
+  Coordinator* const coordinator_;  // of unlike workers: the dispatcher; else null
   std::vector<NodeFailure> failures_;
   std::exception_ptr error_;
 };

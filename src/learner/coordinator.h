@@ -1,142 +1,71 @@
-// Who of several unlike workers trains on which rows, in batches of what size: CPU+GPU Hogbatch and
-// Adaptive Hogbatch (Ma, Rusu, Wu & Sim, "Adaptive Stochastic Gradient Descent for Deep Learning on
-// Heterogeneous CPU+GPU Architectures", 2021), without a thread and without a clock.
+// Who of several unlike workers trains on which rows, in steps of what size: the coordinator of
+// CPU+GPU Hogbatch and Adaptive Hogbatch (Ma & Rusu, "Heterogeneous CPU+GPU Stochastic Gradient
+// Descent Algorithms", 2020), without a thread and without a clock.
 //
-// Workers send requests, each with what they have done since the one before, and wait for an order.
-// An epoch is trained, in ranges of rows that go to whoever asks; when nothing of it is under way
-// any more, the test rows are shared out in the same way for the loss; then comes the next epoch,
-// or the end.
+// A worker has one node, or a node a thread. A node that is free asks for work, and so tells that
+// its last step is done. It gets the next rows of the epoch, as many as a step of its worker has
+// now. Whoever is faster asks more often and gets more of them.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-#include <optional>
+#include <memory>
+#include <span>
 #include <vector>
+
+#include "learner/dispatcher.h"
+#include "learner/engine_place.h"
+#include "sync/async.h"
 
 namespace crossbow {
 
-/// A worker's batches are least·α^i, up to most: the sizes that it has programs for.
+/// Sizes of steps are least·α^i, up to most: those that the worker has programs for. In batches of
+/// the run, which are as large as the smallest step of all workers.
 struct WorkerTerms {
-  int64_t least = 1, most = 1;  // rows of a batch
-  /// Batches of a training order: a live worker runs through many little ones, with all its
-  /// threads.
-  int64_t batches_per_order = 1;
-  /// What a batch counts for among the updates: of Hogwild's, the share β that survives conflicts.
-  double updates_per_batch = 1;
+  int nodes = 1;
+  int64_t least = 1, most = 1;
+  int64_t first = 1;  // what it begins with
+  /// What a step counts for among the updates: of Hogwild's the share β that survives conflicts.
+  double updates_per_step = 1;
+
+  bool operator==(const WorkerTerms&) const = default;
 };
 
-struct CoordinatorOptions {
-  std::vector<WorkerTerms> workers;
-  bool adaptive = false;  // else each worker keeps its first batch
-  int64_t alpha = 2;      // above 1
-  /// Where each worker's batches begin; the papers' choice is `least` of live workers, and `most`
-  /// of replicas. One a worker.
-  std::vector<int64_t> first_batches;
-  double lr = 0.01;
-  int64_t lr_batch = 0;  // the rate is lr·batch / lr_batch; 0: lr for all
-  int64_t rows = 0, test_rows = 0;
-  int64_t loss_rows = 4096;  // of a loss order, at most
-  int64_t epochs = 1;
-};
-
-/// From a worker. Plain numbers, as orders are: both can be sent as bytes.
-struct WorkRequest {
-  int32_t worker = 0;
-  double loss_sum = 0;  // of the rows of a loss order that it has done
-};
-
-/// To a worker: the rows [first, first + rows) of the epoch's order, or of the test set.
-struct WorkOrder {
-  enum class Kind : int32_t { train, loss, stop };
-  Kind kind = Kind::stop;
-  int64_t epoch = 0, first = 0, rows = 0;
-  int64_t batch = 0;  // a training order's; its last batch may be smaller
-  double lr = 0;
-
-  bool operator==(const WorkOrder&) const = default;
-};
-
-struct AddressedOrder {
-  int32_t worker = 0;
-  WorkOrder order;
-
-  bool operator==(const AddressedOrder&) const = default;
-};
-
-/// What became of a worker.
-struct WorkerTally {
-  int64_t batch = 0;              // of its next order
-  double updates = 0;             // of this epoch
-  int64_t batches = 0, rows = 0;  // of the run
-  bool failed = false;
-};
-
-/// Every row of an epoch is trained on once, but for rows of orders whose worker failed, which may
-/// have been trained on before, and for those that only failed workers had programs for. One
-/// thread.
-class Coordinator {
+/// Every row of an epoch is trained on once. Some are repeated: those of a failed node's step, of
+/// which some may be in the model, and those that fill up a step where fewer are left than the
+/// smallest step of all workers that still work.
+class Coordinator final : public Dispatcher {
  public:
-  /// Throws UsageError if the sizes of batches do not fit: each `most` is a `least`·α^i, and each
-  /// `least` a multiple of the smallest.
-  explicit Coordinator(const CoordinatorOptions& options);
+  /// Throws UsageError if sizes do not fit: `most` must be a least·α^i.
+  /// `rows`: of a batch; `samples`: of an epoch, at least as many as any worker's smallest step.
+  Coordinator(std::shared_ptr<const AsyncAlgorithm> algorithm, std::vector<WorkerTerms> workers,
+              int64_t rows, int64_t samples);
 
-  /// The worker has done its order, if it had one, and wants another. Orders for it, or for those
-  /// that wait, are appended to `out`; a worker that gets none waits.
-  void request(const WorkRequest& request, std::vector<AddressedOrder>& out);
-  /// The worker does no more, and its order goes to others. Throws Error if it was the last one.
-  void fail(int32_t worker, std::vector<AddressedOrder>& out);
-  /// Whoever asks from now on is stopped.
-  void stop() { stopping_ = true; }
+  std::optional<Work> next(int node) override;
+  void done(int node) override;
+  void give_back(int node, const Work& work, const data::Batch& batch) override;
+  Fetched fetch(const Work& work, int node) override;
+  /// An epoch is over: updates are counted anew.
+  void end_epoch();
 
-  const std::vector<WorkerTally>& workers() const { return tallies_; }
-  /// The mean loss of the last epoch whose test rows have all been done.
-  std::optional<double> loss() const { return loss_; }
-  int64_t epoch() const { return epoch_; }
-  /// Rows of orders that were given again, of which some may have been trained on twice.
-  int64_t repeated_rows() const { return repeated_rows_; }
-  /// Rows that nobody left could take.
-  int64_t left_out_rows() const { return left_out_rows_; }
+  int worker_of(int node) const { return worker_of_[static_cast<size_t>(node)]; }
+  const std::vector<WorkerState>& state() const { return states_; }
+  /// Of another coordinator with the same workers, where these nodes still work.
+  void restore(const std::vector<WorkerState>& states, std::span<const int> living_nodes);
 
-  /// The batch sizes of a worker, ascending.
-  static std::vector<int64_t> ladder(const WorkerTerms& terms, int64_t alpha);
-  /// Rows of an epoch's last batch that no worker's sizes divide: 0, or one more program.
-  static int64_t rest(const CoordinatorOptions& options);
+  /// The sizes of a worker's steps, ascending.
+  static std::vector<int64_t> sizes(int64_t least, int64_t most, int64_t alpha);
 
  private:
-  struct Range {
-    int64_t first = 0, rows = 0;
-  };
-  enum class State { away, waits, works };
+  std::optional<int64_t> oldest() const override;
+  void adapt(size_t worker);
+  bool works(size_t worker) const { return living_[worker] > 0; }
 
-  void account_for(int32_t worker, double loss_sum);
-  void adapt(int32_t worker);
-  /// To all that wait and can have one.
-  void hand_out(std::vector<AddressedOrder>& out);
-  std::optional<WorkOrder> next_order(int32_t worker) const;
-  /// Of the phase, that nobody has: its next part.
-  Range left() const;
-  void take(int64_t rows);
-  void go_on();
-  bool living(int32_t worker) const { return !tally(worker).failed; }
-  WorkerTally& tally(int32_t worker) { return tallies_[static_cast<size_t>(worker)]; }
-  const WorkerTally& tally(int32_t worker) const { return tallies_[static_cast<size_t>(worker)]; }
-  const WorkerTerms& terms(int32_t worker) const {
-    return options_.workers[static_cast<size_t>(worker)];
-  }
-  int32_t count() const { return static_cast<int32_t>(tallies_.size()); }
-
-  const CoordinatorOptions options_;
-  const int64_t grain_;  // the smallest batch, of which the others are multiples
-  std::vector<WorkerTally> tallies_;
-  std::vector<State> states_;
-  std::vector<WorkOrder> orders_;  // of workers that work
-  std::vector<Range> given_back_;  // by workers that failed, in this phase
-  int64_t next_ = 0;               // row of the phase
-  bool training_ = true, stopping_ = false;
-  int64_t epoch_ = 0;
-  double loss_sum_ = 0;
-  std::optional<double> loss_;
-  int64_t repeated_rows_ = 0, left_out_rows_ = 0;
+  const std::shared_ptr<const AsyncAlgorithm> algorithm_;
+  const std::vector<WorkerTerms> terms_;
+  const int64_t rows_, samples_;
+  std::vector<int> worker_of_;  // by node
+  std::vector<WorkerState> states_;
+  std::vector<int> living_;  // nodes of each worker
+  std::vector<Work> given_back_;
 };
 
 }  // namespace crossbow

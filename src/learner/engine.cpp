@@ -16,15 +16,20 @@ std::vector<Device*> find_devices(const std::string& kind, int count) {
 
 }  // namespace
 
-Engine::Engine(CompiledModel& model, const EngineOptions& options)
+Engine::Engine(std::span<CompiledModel* const> models, const EngineOptions& options)
     : options_(options),
-      layout_(model.parameters()),
-      devices_(find_devices(model.options().device, options.threads.devices)),
+      layout_(models[0]->parameters()),
+      devices_(find_devices(models[0]->options().device, options.threads.devices)),
       landed_(static_cast<size_t>(options.threads.devices * options.learners)),
       snapshot_(*layout_, device()),
       workers_(devices_, options.threads) {
+  const auto evaluates = [&](int w) {
+    return options.threads.threads_of(w) == models[0]->options().threads;
+  };
+  while (evaluators_ < workers_.count() && evaluates(evaluators_)) ++evaluators_;
   std::vector<std::optional<Workspace>> workspaces(static_cast<size_t>(workers_.count()));
   workers_.run([&](int w) {
+    const CompiledModel& model = *models[models.size() == 1 ? 0 : static_cast<size_t>(w)];
     workspaces[static_cast<size_t>(w)].emplace(model.make_workspace(device(device_of_worker(w))));
   });
   for (auto& workspace : workspaces) workspaces_.push_back(std::move(*workspace));
@@ -115,7 +120,8 @@ Replica& Engine::snapshot() {
 
 std::span<const Workspace> Engine::evaluation_workspaces() const {
   const std::span<const Workspace> all = workspaces_;
-  return device().is_host() ? all : all.first(static_cast<size_t>(options_.threads.workers));
+  return all.first(
+      static_cast<size_t>(device().is_host() ? evaluators_ : options_.threads.workers));
 }
 
 int64_t Engine::run(const Segment& segment) {
@@ -150,17 +156,20 @@ void Engine::give_up() {
   segment_.source->cancel();
 }
 
-Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step& step,
-                                data::BatchSource& source) {
+Engine::Flight& Engine::prepare(int learner, int64_t number, int64_t batch, Step& step) {
+  if (rows_of(batch) == 0) return flight(learner, number);
+  data::BatchSource& source = *segment_.source;
+  const int64_t first_row = batch * options_.batch.rows;
+  return prepare(learner, number, {&source.acquire(batch), &source, batch, 1, first_row}, step);
+}
+
+Engine::Flight& Engine::prepare(int learner, int64_t number, const Fetched& load, Step& step) {
   Flight& flight = this->flight(learner, number);
-  flight.index = batch;
-  if (rows_of(batch) == 0) return flight;
-  flight.source = &source;
-  flight.batch = &source.acquire(batch);
-  step.inputs = flight.batch->fields;
+  flight.load = load;
+  step.inputs = load.batch->fields;
   step.seed = options_.seed;
   step.epoch = static_cast<uint32_t>(segment_.epoch);
-  step.first_sample = static_cast<uint64_t>(batch * options_.batch.rows);
+  step.first_sample = static_cast<uint64_t>(load.first_row);
   return flight;
 }
 
@@ -173,9 +182,10 @@ void Engine::launch(Queue& queue, int learner, Flight& flight, int64_t number) {
 void Engine::land(int learner, Flight& flight) {
   if (flight.number < 0) return;
   flight.done->finish();
-  if (flight.batch) {
-    segment_.losses[static_cast<size_t>(flight.index - segment_.first_batch)] = static_cast<float>(
-        this->learner(learner).mean_loss(flight.part_losses(), flight.batch->rows));
+  if (const Fetched& load = flight.load; load.batch) {
+    const double loss = this->learner(learner).mean_loss(flight.part_losses(), load.batch->rows);
+    std::fill_n(segment_.losses.begin() + (load.first - segment_.first_batch), load.count,
+                static_cast<float>(loss));
     give_back_batch(flight);
   }
   landed_[static_cast<size_t>(learner)].store(flight.number + 1, std::memory_order_release);

@@ -14,6 +14,7 @@
 
 #include "core/exceptions.h"
 #include "data/batch_source.h"
+#include "learner/dispatcher.h"
 #include "learner/engine_place.h"
 #include "learner/learner.h"
 #include "learner/noise_scale.h"
@@ -139,19 +140,17 @@ class Engine {
  protected:
   /// A step that a queue has been given and that may still be under way.
   struct Flight {
-    int64_t number = -1;                  // of the learner's steps in the segment; none
-    int64_t index = 0;                    // of the batch in the epoch
-    const data::Batch* batch = nullptr;   // null for a step without one
-    data::BatchSource* source = nullptr;  // whose batch it is
+    int64_t number = -1;  // of the learner's steps in the segment; none
+    Fetched load;         // without a batch for a step that has none
     std::unique_ptr<Event> done;
     Buffer losses;  // by part of the batch
 
     std::span<float> part_losses() { return {losses.as<float>(), losses.size() / sizeof(float)}; }
   };
 
-  /// `model` must have been asked for every program that will run, these programs sharing the
-  /// workers' workspaces.
-  Engine(CompiledModel& model, const EngineOptions& options);
+  /// `models` are one for all workers, or each worker's own over one ParameterLayout. They must
+  /// have been asked for every program that will run; these programs share the workers' workspaces.
+  Engine(std::span<CompiledModel* const> models, const EngineOptions& options);
   /// By the first worker of each device, so that what it allocates is near.
   void on_each_device(const std::function<void(int device)>& make);
   /// For a device's next learner, by on_each_device; `may_run` says on which workers.
@@ -183,11 +182,8 @@ class Engine {
 
   /// The step of that number has the batch, if there is one: acquires it, fills in what the step
   /// reads of it, and returns where the flight is to be noted.
-  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step) {
-    return prepare(learner, number, batch, step, *segment_.source);
-  }
-  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step,
-                  data::BatchSource& source);
+  Flight& prepare(int learner, int64_t number, int64_t batch, Step& step);
+  Flight& prepare(int learner, int64_t number, const Fetched& load, Step& step);
   /// All of a prepared step has been given to the queue: it lands when its event is done. On the
   /// host that is now; elsewhere the learner's step before lands.
   void launch(Queue& queue, int learner, Flight& flight, int64_t number);
@@ -197,7 +193,8 @@ class Engine {
   }
   /// The flight's batch, if it has one, to whom it was taken from.
   static void give_back_batch(Flight& flight) {
-    if (flight.batch) flight.source->release(*std::exchange(flight.batch, nullptr));
+    Fetched& load = flight.load;
+    if (load.batch) load.source->release(*std::exchange(load.batch, nullptr));
   }
   /// Whether what it has learned is part of the model.
   virtual bool takes_part(int /*learner*/) const { return true; }
@@ -237,7 +234,8 @@ class Engine {
   NoiseScale noise_scale_;
   std::vector<Buffer> gathered_;  // states of learners whose memory is another device's
   Segment segment_;
-  Workers workers_;  // last: its threads use all of the above
+  int evaluators_ = 0;  // the first workers, who have as many threads as the evaluated model
+  Workers workers_;     // last: its threads use all of the above
 };
 
 }  // namespace crossbow

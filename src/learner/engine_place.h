@@ -41,13 +41,25 @@ struct NodeState {
   NodeReport report;
 };
 
+/// Of unlike workers (learner/coordinator.h) one, between segments. A plain value.
+struct WorkerState {
+  int64_t size = 1;             // of its next step, in batches
+  double updates = 0;           // in this epoch
+  int64_t steps = 0;            // since its size was last looked at
+  int64_t least = 0, most = 0;  // sizes of its steps in the run so far; 0: it had none
+  int64_t repeated = 0;         // batches that it took although they may have been trained on
+
+  bool operator==(const WorkerState&) const = default;
+};
+
 /// The numbers of an engine's state. A plain value.
 struct EnginePlace {
-  int64_t exchanges = 0;         // or turns of nodes, in the whole run
-  int64_t since_exchange = 0;    // steps
-  std::vector<NodeState> nodes;  // none of a synchronous engine
-  double virtual_time = 0;       // on the virtual clock, in steps of an ordinary learner
-  int64_t virtual_steps = 0;     // of each learner of a synchronous engine, on that clock
+  int64_t exchanges = 0;             // or turns of nodes, in the whole run
+  int64_t since_exchange = 0;        // steps
+  std::vector<NodeState> nodes;      // none of a synchronous engine
+  std::vector<WorkerState> workers;  // to whom the nodes belong, if they are unlike
+  double virtual_time = 0;           // on the virtual clock, in steps of an ordinary learner
+  int64_t virtual_steps = 0;         // of each learner of a synchronous engine, on that clock
   NoiseScale noise;  // of the learners' gradients in the whole run; kept if not measured
 
   /// For an engine that has so many learners, where there were `before`. One learner's exchanges

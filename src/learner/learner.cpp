@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "device/hogwild_sgd.h"
 
 namespace crossbow {
 namespace {
@@ -25,6 +26,7 @@ void expect_no_use_of_whole_gradient(const LearnerSetup& setup) {
 }  // namespace
 
 std::vector<int64_t> BatchShape::program_rows() const {
+  if (!sizes.empty()) return sizes;
   std::vector<int64_t> all{part_rows()};
   for (const int64_t rest : {rows % part_rows(), last_rows % part_rows()}) {
     if (rest > 0 && std::find(all.begin(), all.end(), rest) == all.end()) all.push_back(rest);
@@ -141,6 +143,14 @@ void Learner::idle_step(int worker, double pull, Route route) {
   const std::array<const void*, 2> terms{weights(route.from),
                                          setup_.central[static_cast<size_t>(route.from)]};
   queue.math(dtype_).combine(factors, terms, weights(route.to), elements_);
+}
+
+void Learner::take_shared(int worker) {
+  Queue& queue = begin(worker);
+  UpdateSpans spans{};
+  spans.slots[0] = setup_.shared_slot;
+  spans.next = weights_[0].data();
+  queue.math(dtype_).update(kTakeShared, {}, spans, elements_);
 }
 
 void Learner::timed_step(int worker, Step step, double lr, double pull, Route route,

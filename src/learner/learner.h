@@ -20,6 +20,8 @@ struct BatchShape {
   int64_t last_rows = 0;  // of an epoch's last one; 0 if it is whole
   int64_t splits = 1;     // parts of a whole batch
   BatchFormat format;
+  /// Of a worker whose steps differ in size: their rows, in place of whole and last batches.
+  std::vector<int64_t> sizes = {};
 
   int64_t part_rows() const { return (rows + splits - 1) / splits; }
   /// Rows of the programs that training needs: of a part, and of what may be left for a last one.
@@ -90,6 +92,8 @@ class Learner {
 
   /// What follows upon the steps so far waits for this.
   const Event& done() const { return *done_; }
+  /// Of live weights: from now on the learner's own are what the shared ones are.
+  void take_shared(int worker);
   /// As step, of a whole batch in one part, adding each op's seconds to `seconds`, which has one
   /// element more than the program has ops: that of an update after them all.
   void timed_step(int worker, Step step, double lr, double pull, Route route,
@@ -125,7 +129,7 @@ class Learner {
            program;
   }
   const BoundProgram& bound_for(int worker, Route route, int64_t rows) const {
-    size_t program = 0;  // of at most three
+    size_t program = 0;  // of few
     while (program_rows_[program] != rows) {
       ++program;
       assert(program < program_rows_.size());

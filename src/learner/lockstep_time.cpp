@@ -50,7 +50,7 @@ void LockstepTime::iteration(const Lockstep& lockstep, int64_t i, int64_t active
   for (size_t j = 0; j < learners_.size(); ++j) {
     Learner& learner = learners_[j];
     const double begin = std::max(learner.end, may_begin);
-    const double full = pace_.duration(seed_, static_cast<int>(j), learner.steps++);
+    const double full = pace_.duration(seed_, static_cast<int>(j), learner.steps++, 0);
     const double duration = static_cast<int64_t>(j) < active ? full : 0;
     const double end = std::max(begin + duration, may_end);
     learner.waited += end - learner.end - duration;

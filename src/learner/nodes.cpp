@@ -169,9 +169,10 @@ Nodes::Operation& Nodes::add(int index, Operation::Kind kind, OrderedVector* oth
   return operation;
 }
 
-void Nodes::end_step(int index, const std::byte* gradient, double lr) {
+void Nodes::end_step(int index, const std::byte* gradient, double lr, bool replica) {
   NodeNumbers& numbers = this->numbers(index);
   if (!options_.by_programs) {
+    if (replica && traits_.overwrites) add(index, Operation::Kind::restore);
     Operation& update = add(index, Operation::Kind::update);
     update.gradient = gradient;
     update.step = optimizer_.at(lr * algorithm_->rate_factor(numbers.mass));
@@ -223,6 +224,10 @@ void Nodes::do_turn(int index, Queue& queue) {
           break;
         case Operation::Kind::snapshot:
           queue.copy(node.snapshot.data() + at, of(index).weights.data() + at,
+                     static_cast<size_t>(chunk.elements * element_bytes_));
+          break;
+        case Operation::Kind::restore:
+          queue.copy(of(index).weights.data() + at, node.snapshot.data() + at,
                      static_cast<size_t>(chunk.elements * element_bytes_));
       }
       for (size_t v = 0; v < operation.vectors.size(); ++v) {

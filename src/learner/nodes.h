@@ -33,6 +33,7 @@ class Nodes {
 
   /// Nodes that take part in the algorithm; to it they are 0 to n − 1.
   int living() const { return static_cast<int>(living_.size()); }
+  std::span<const int> living_nodes() const { return living_; }
   /// With the lock: from now on the node, which is not in a turn, takes no part. Its weights and
   /// its mass, and what others have sent it, count no more.
   void drop(int node) { std::erase(living_, node); }
@@ -47,8 +48,9 @@ class Nodes {
   std::byte* read(int node) const;
 
   /// Describe a turn; with the lock, either or both in this order, then `do_turn` before the next.
-  /// The gradient stays where it is.
-  void end_step(int node, const std::byte* gradient, double lr);
+  /// The gradient stays where it is. `replica`: of an algorithm whose replicas overwrite, the node
+  /// has one.
+  void end_step(int node, const std::byte* gradient, double lr, bool replica = false);
   void begin_step(int node);
   /// Gives the queue the node's turn; it has been told to wait for the gradient. Afterwards
   /// `done(node)` stands for the turn. Any number of nodes' at a time.
@@ -75,7 +77,7 @@ class Nodes {
   class Hook;
   /// What is done with a node's weights and vectors of others.
   struct Operation {
-    enum class Kind { update, mix, post, snapshot } kind = Kind::update;
+    enum class Kind { update, mix, post, snapshot, restore } kind = Kind::update;
     const std::byte* gradient = nullptr;  // of an update
     UpdateStep step;
     Mix mix;
@@ -86,8 +88,8 @@ class Nodes {
     std::array<OrderedVector*, 3> vectors{};
     std::array<int64_t, 3> places{};
   };
-  /// An update, what the two hooks ask for, and a snapshot.
-  static constexpr size_t kMostOperations = 2 + 2 * AsyncAlgorithm::kMostOperations;
+  /// A restored snapshot, an update, what the two hooks ask for, and a snapshot.
+  static constexpr size_t kMostOperations = 3 + 2 * AsyncAlgorithm::kMostOperations;
   struct Node {
     OrderedVector weights, inbox;
     Buffer own, snapshot;

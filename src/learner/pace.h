@@ -18,8 +18,11 @@ struct Pace {
     const auto at = static_cast<size_t>(node);
     return at < slowness.size() ? slowness[at] : 1;
   }
-  /// Of a node's step of that number in the run.
-  double duration(uint64_t seed, int node, int64_t step) const;
+  /// Rows that take as long as the rest of a step; 0: its time does not depend on its rows.
+  double costly_rows = 0;
+
+  /// Of a node's step of that number in the run, on so many rows.
+  double duration(uint64_t seed, int node, int64_t step, int64_t rows) const;
 };
 
 }  // namespace crossbow

@@ -11,7 +11,7 @@ namespace crossbow {
 SynchronousEngine::SynchronousEngine(CompiledModel& model,
                                      std::shared_ptr<const SyncAlgorithm> sync,
                                      const EngineOptions& options)
-    : Engine(model, options),
+    : Engine(std::array{&model}, options),
       sync_(std::move(sync)),
       lockstep_(sync_ && sync_->traits().overlaps),
       scheduler_(options.threads.devices, options.learners, options.threads.workers) {
@@ -223,10 +223,9 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
   const double pull = pull_of(i);
   Step step;
   Flight& flight = prepare(j, i, batch_of(i, j), step);
-  if (flight.batch) {
+  if (const data::Batch* const batch = flight.load.batch) {
     const double rate = segment().rate(batch_of(i, 0));
-    learner.step(worker, step, flight.batch->rows, rate, pull, route, flight.part_losses(),
-                 before_update);
+    learner.step(worker, step, batch->rows, rate, pull, route, flight.part_losses(), before_update);
   } else if (before_update()) {
     learner.idle_step(worker, pull, route);
   }

@@ -24,13 +24,14 @@ void stay_on(const std::vector<int>& cpus) {
 
 Workers::Workers(const std::vector<Device*>& devices, const ThreadPlan& plan) {
   devices[0]->expect_team(plan.threads);
-  expect_threads(plan.all_workers() * plan.threads);
+  expect_threads(plan.all_threads());
   try {
     for (int w = 0; w < plan.all_workers(); ++w) {
       const auto cpus = plan.cpus.empty() ? std::vector<int>() : plan.cpus[static_cast<size_t>(w)];
       Device& device = *devices[static_cast<size_t>(w / plan.workers)];
-      threads_.push_back(start_thread(
-          [this, w, &device, cpus, threads = plan.threads] { work(w, device, cpus, threads); }));
+      threads_.push_back(start_thread([this, w, &device, cpus, threads = plan.threads_of(w)] {
+        work(w, device, cpus, threads);
+      }));
     }
   } catch (...) {
     end();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -63,6 +64,11 @@ class Peers {
   virtual void take_inbox(const Mix& mix) = 0;
 };
 
+/// Updates of a worker in this epoch, beside those of others.
+struct UpdateCounts {
+  double own = 0, least_of_others = 0, most_of_others = 0;
+};
+
 /// Immutable, so thread-safe; what changes lies behind `Peers`.
 class AsyncAlgorithm {
  public:
@@ -76,6 +82,11 @@ class AsyncAlgorithm {
     bool pairs = false;
     bool own_buffer = false;  // shaped as the weights, and equal to them at first
     bool inbox = false;
+    /// Nodes belong to workers of unlike speed, whose steps differ in size (learner/coordinator.h).
+    bool unlike = false;
+    /// Of unlike workers, those with a replica put it in the place of the one set of weights,
+    /// whatever others have changed there since they took it; else they add what a step changes.
+    bool overwrites = false;
   };
 
   /// That a hook may ask for.
@@ -87,16 +98,22 @@ class AsyncAlgorithm {
   virtual void after_step(Peers&) const {}
   /// What the rate of a step is multiplied by, of a node with that mass.
   virtual double rate_factor(double /*mass*/) const { return 1; }
+  /// Of unlike workers: by what neighbouring sizes of their steps differ, and the size that a
+  /// worker's steps have from now on.
+  virtual int64_t step_factor() const { return 2; }
+  virtual int64_t next_size(int64_t size, const UpdateCounts&) const { return size; }
 };
 
 /// Beside SyncOptions.
 struct AsyncOptions {
   SyncOptions sync;                          // its learners are the nodes
   std::optional<double> gossip_probability;  // that a step is followed by gossip
+  std::optional<std::string> merge = {};     // of unlike workers: difference or overwrite
 };
 
 struct AsyncUses {
   bool period = false, alpha = false, gossip_probability = false;
+  bool workers = false;  // of unlike speed, and so a way to merge
 };
 
 struct AsyncEntry {

@@ -113,7 +113,9 @@ class Bench {
   Bench(const ModelSpec& spec, const RunConfig& config, const TeamConfig& team)
       : model_(compiled(config, team, spec)),
         program_(model_.training(config.batch)),
-        engine_(config.engine(model_, team, {.rows = config.batch, .format = spec.batch_format()})),
+        engine_(config.engine(std::array{&model_}, team,
+                              {.rows = config.batch, .format = spec.batch_format()},
+                              /*samples=*/0)),
         noise_(spec) {
     Replica first(engine_->layout(), /*with_gradients=*/false);
     initialise(engine_->layout(), first, config.seed);

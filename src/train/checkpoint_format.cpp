@@ -142,6 +142,18 @@ Checkpoint::StoredTensor read_stored_tensor(const json& entry, const TrainOption
   return t;
 }
 
+/// That each goes on with a size that it has programs for.
+void expect_workers(const EnginePlace& place, const TrainOptions& options) {
+  const std::vector<WorkerConfig> workers = workers_of(options);
+  const auto algorithm = algorithm_of(options);
+  if (place.workers.size() != workers.size()) fail("{} workers", place.workers.size());
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const int64_t rows = place.workers[w].size * options.batch;
+    const std::vector<int64_t> known = step_rows(workers[w], *algorithm);
+    if (std::find(known.begin(), known.end(), rows) == known.end()) fail("steps of {} rows", rows);
+  }
+}
+
 void expect_within_epoch(const Checkpoint& c) {
   const int64_t batch = c.options.batch;
   if (batch < 1 || batch > c.samples) fail("{} images in batches of {}", c.samples, batch);
@@ -151,8 +163,10 @@ void expect_within_epoch(const Checkpoint& c) {
   const bool all_held = !nodes.empty() && std::all_of(nodes.begin(), nodes.end(),
                                                       [](const NodeState& n) { return n.held; });
   if (all_held) fail("each node waits for another");
+  const bool unlike = has_unlike_workers(c.options.sync);
+  if (unlike) expect_workers(c.position.engine, c.options);
   for (const NodeState& node : nodes) {
-    if (node.rows > batch) fail("a step of {} rows", node.rows);
+    if (node.rows > (unlike ? c.samples : batch)) fail("a step of {} rows", node.rows);
     if (node.stepping && c.position.batch == 0) fail("a step before the epoch's first batch");
   }
 }

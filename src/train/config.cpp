@@ -15,7 +15,7 @@ namespace {
 
 using O = TrainOptions;
 
-constexpr bool kMayChange = true;
+constexpr bool kMayChange = true, kRepeats = true;
 
 const std::array kTable = {
     OptionEntry{"model", "NAME", "the net, as `crossbow models` lists them", &O::model},
@@ -48,6 +48,13 @@ const std::array kTable = {
     OptionEntry{"averaging-eta", "ETA",
                 "weight of recent steps in the mean over time; 0: all steps count equally",
                 &O::averaging_eta},
+    OptionEntry{"worker", "KIND:KEY=V,..",
+                "of hogbatch, repeatable: live:threads=1,batch=1-64 changes the model as hogwild "
+                "does; replica:threads=1,batch=64-1024 takes it, makes a step and merges it",
+                &O::worker, !kMayChange, kRepeats},
+    OptionEntry{"merge", "NAME",
+                "of hogbatch's replicas: difference, or overwrite, which loses what others did",
+                &O::merge},
     OptionEntry{"gossip-probability", "P",
                 "that a step is followed by gossip; auto: the algorithm's own",
                 &O::gossip_probability},

@@ -24,6 +24,7 @@ struct OptionEntry {
   std::string_view help;
   Member member;
   bool may_change = false;  // in a resumed run
+  bool repeats = false;     // a flag given several times has all values, with spaces in between
 
   bool is_switch() const { return value.empty(); }
 };

@@ -10,6 +10,7 @@
 #include "train/config.h"
 #include "train/team_config.h"
 #include "train/turns.h"
+#include "train/workers_config.h"
 
 namespace crossbow {
 namespace {
@@ -82,6 +83,8 @@ bool is_virtual(const TrainOptions& o) {
 Pace pace_of(const TrainOptions& o) {
   Pace pace;
   pace.slowness = slowness_of(o.straggler.value_or(""));
+  constexpr double kCostlyRows = 64;  // about what a core's steps on the mlp of 8×512 say
+  if (has_unlike_workers(o.sync)) pace.costly_rows = kCostlyRows;
   return pace;
 }
 

@@ -45,6 +45,11 @@ struct TrainOptions {
   std::optional<double> averaging_eta = {};     // of a mean over time; auto: the algorithm's own
 
   // Of asynchronous algorithms (sync/async.h), whose learners are called nodes.
+  /// Workers of unlike speed, in place of learners that are alike: KIND:key=value,… one after the
+  /// other with a space in between, see train/workers_config.h. Auto: by the device's cores.
+  std::optional<std::string> worker = {};
+  /// How a worker's replica becomes part of the model: difference or overwrite; auto: difference.
+  std::optional<std::string> merge = {};
   std::optional<double> gossip_probability = {};  // of a step; auto: the algorithm's own
   /// Steps that a node may be ahead of the slowest; auto: any.
   std::optional<int64_t> staleness = {};

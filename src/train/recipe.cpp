@@ -7,6 +7,7 @@
 #include "sync/sync.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
+#include "train/workers_config.h"
 
 namespace crossbow {
 namespace {
@@ -48,6 +49,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill(o.mirror, recipe.mirror);
   fill(o.epochs, recipe.epochs);
   fill_needs(o, recipe);
+  fill_workers(o);
   fill(o.lr, recipe.lr);
   if (!is_alone(o)) fill(o.lr_scaling, sync_needs(o.sync).rate_scaling);
   if (looks_for_learners(o)) fill(o.tune_for, "goodput");

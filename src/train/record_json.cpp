@@ -128,6 +128,20 @@ NodeState node_from(const json& value) {
   return s;
 }
 
+json state_json(const WorkerState& s) {
+  return {{"size", s.size},   {"updates", s.updates}, {"steps", s.steps},
+          {"least", s.least}, {"most", s.most},       {"repeated", s.repeated}};
+}
+
+WorkerState worker_from(const json& value) {
+  const auto count = [&](const char* key) { return integer_from(value, key, 0, kMostSteps); };
+  WorkerState s{count("size"),  value.at("updates").get<double>(),
+                count("steps"), count("least"),
+                count("most"),  count("repeated")};
+  if (!(s.updates >= 0)) fail("updates is below 0");
+  return s;
+}
+
 }  // namespace
 
 int64_t integer_from(const json& object, const char* key, int64_t least, int64_t most) {
@@ -194,8 +208,9 @@ json to_json(const std::vector<NodeState>& nodes) {
 }
 
 json to_json(const Position& p) {
-  json nodes = json::array();
+  json nodes = json::array(), workers = json::array();
   for (const NodeState& node : p.engine.nodes) nodes.push_back(state_json(node));
+  for (const WorkerState& worker : p.engine.workers) workers.push_back(state_json(worker));
   return {{"epoch", p.epoch},
           {"batch", p.batch},
           {"arrangement", to_json(p.arrangement)},
@@ -204,6 +219,7 @@ json to_json(const Position& p) {
           {"exchanges", p.engine.exchanges},
           {"since_exchange", p.engine.since_exchange},
           {"nodes", std::move(nodes)},
+          {"workers", std::move(workers)},
           {"virtual_time", p.engine.virtual_time},
           {"virtual_steps", p.engine.virtual_steps},
           {"rate_factor", to_json(p.rate_factor)},
@@ -239,6 +255,11 @@ Position position_from_json(const json& value) {
     }
     p.engine.virtual_time = seconds_from(value, "virtual_time");
     p.engine.virtual_steps = integer_from(value, "virtual_steps", 0, kMostSteps);
+  }
+  if (value.contains("workers")) {
+    for (const json& worker : value.at("workers")) {
+      p.engine.workers.push_back(worker_from(worker));
+    }
   }
   if (value.contains("rate_factor")) p.rate_factor = rate_factor_from(value.at("rate_factor"));
   if (value.contains("noise")) p.engine.noise = noise_from(value.at("noise"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/range_source.h"
 #include "device/hogwild_sgd.h"
 #include "kernels/precision.h"
 #include "learner/async_engine.h"
@@ -53,7 +54,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.optimizer = make_sgd({*o.momentum, *o.weight_decay, *o.nesterov});
   c.clip_norm = o.clip_norm.value_or(0);
   c.schedule = EpochSchedule::of(o);
-  c.lr_scaling = o.lr_scaling.value_or(c.lr_scaling);
+  if (!has_unlike_workers(o.sync)) c.lr_scaling = o.lr_scaling.value_or(c.lr_scaling);
   c.seed = o.seed;
   c.first_weights = o.first_weights;
   c.epochs = *o.epochs;
@@ -98,6 +99,21 @@ std::shared_ptr<const data::Dataset> RunConfig::open_data(
   return data::open_dataset(data, open);
 }
 
+std::unique_ptr<data::TrainingBatches> RunConfig::training_source(
+    const data::Dataset& dataset) const {
+  const data::PipelineOptions p = training_batches(device.count);
+  if (teams.empty() || teams.front().workers.empty()) {
+    return std::make_unique<data::Pipeline>(dataset, dataset.train, p);
+  }
+  std::vector<int64_t> largest;
+  for (const WorkerConfig& worker : teams.front().workers) {
+    largest.insert(largest.end(), static_cast<size_t>(worker.nodes()), worker.most);
+  }
+  const data::RowOptions rows{p.shuffle, p.augment, p.seed};
+  const int held = find_device(device.kind).is_host() ? 1 : 2;  // one is copied meanwhile
+  return std::make_unique<data::RangeSource>(dataset, dataset.train, rows, p.batch, largest, held);
+}
+
 data::PipelineOptions RunConfig::training_batches(int learners) const {
   data::PipelineOptions p;
   p.batch = batch;
@@ -110,11 +126,13 @@ data::PipelineOptions RunConfig::training_batches(int learners) const {
   return p;
 }
 
-CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChooser* chooser) const {
+CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChooser* chooser,
+                                          size_t worker) const {
   CompileOptions compile;
   compile.device = device.kind;
   compile.precision = precision;
-  compile.threads = team.threads.threads;
+  compile.threads =
+      team.workers.empty() ? team.threads.threads : team.workers[worker].threads_per_node();
   const bool whole_gradient_first =
       clip_norm > 0 || splits > 1 || team.averages_gradients() || (team.async && !is_live(team));
   if (!whole_gradient_first) compile.update = optimizer_of(team);
@@ -138,17 +156,42 @@ EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape
   return engine;
 }
 
-std::unique_ptr<Engine> RunConfig::engine(CompiledModel& model, const TeamConfig& team,
-                                          const BatchShape& shape) const {
+std::unique_ptr<Engine> RunConfig::engine(Models models, const TeamConfig& team,
+                                          const BatchShape& shape, int64_t samples) const {
   const EngineOptions o = engine_options(team, shape);
-  if (!team.async) return std::make_unique<SynchronousEngine>(model, team.sync, o);
-  return std::make_unique<AsyncEngine>(model, team.async, node_settings(options, o.learners), o);
+  if (!team.async) return std::make_unique<SynchronousEngine>(*models[0], team.sync, o);
+  AsyncSettings settings = node_settings(options, o.learners);
+  if (team.workers.empty()) {
+    return std::make_unique<AsyncEngine>(*models[0], team.async, std::move(settings), o);
+  }
+  std::vector<CompiledModel*> by_node;
+  for (size_t w = 0; w < models.size(); ++w) {
+    by_node.insert(by_node.end(), static_cast<size_t>(team.workers[w].nodes()), models[w]);
+    settings.workers.push_back(node_worker(team.workers[w], *team.async, batch));
+  }
+  settings.samples = samples;
+  settings.rate_exponent = rate_exponent(options);
+  return std::make_unique<AsyncEngine>(by_node, team.async, std::move(settings), o);
 }
 
-LearnerMemory RunConfig::memory(CompiledModel& model, const TeamConfig& team,
+LearnerMemory RunConfig::memory(Models models, const TeamConfig& team,
                                 const BatchShape& shape) const {
-  const EngineOptions o = engine_options(team, shape);
-  return team.async ? memory_of(model, *team.async, o) : memory_of(model, team.sync.get(), o);
+  EngineOptions o = engine_options(team, shape);
+  if (!team.async) return memory_of(*models[0], team.sync.get(), o);
+  if (team.workers.empty()) return memory_of(*models[0], *team.async, o);
+  LearnerMemory all;
+  double arenas = 0, bound = 0;
+  for (size_t w = 0; w < models.size(); ++w) {
+    o.batch.sizes = node_worker(team.workers[w], *team.async, batch).rows;
+    all = memory_of(*models[w], *team.async, o);
+    const int nodes = team.workers[w].nodes();
+    arenas += nodes * all.arena;
+    // Each node's programs are bound on its own thread.
+    bound += nodes * all.bound / (all.learners * all.workers);
+  }
+  all.arena = arenas / all.workers;
+  all.bound = bound;
+  return all;
 }
 
 int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {

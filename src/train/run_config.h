@@ -25,6 +25,9 @@
 
 namespace crossbow {
 
+/// One, or one a worker if these are unlike, over the parameter layout of the first.
+using Models = std::span<CompiledModel* const>;
+
 /// A plain value, made by resolve().
 struct RunConfig {
   /// Resolved, to be recorded and printed. Whoever acts on a setting takes it from the rest.
@@ -70,24 +73,29 @@ struct RunConfig {
 
   std::shared_ptr<const data::Dataset> open_data(
       std::function<void(std::string_view what, int64_t done, int64_t total)> progress) const;
-  /// Training images in another order each epoch, with as many batches ahead as that many learners
-  /// in all need.
+  /// Training images in another order each epoch: as unlike workers ask for them, or with as many
+  /// batches ahead as the learners of a device need.
+  std::unique_ptr<data::TrainingBatches> training_source(const data::Dataset& dataset) const;
+  /// With as many batches ahead as that many learners in all need.
   data::PipelineOptions training_batches(int learners) const;
-  CompileOptions compile_options(const TeamConfig& team, AlgorithmChooser* chooser) const;
-  /// `model` is compiled with these options, and has been asked for the programs that will run.
-  /// Throws Error if the turns of a run to be replayed cannot be read.
-  std::unique_ptr<Engine> engine(CompiledModel& model, const TeamConfig& team,
-                                 const BatchShape& shape) const;
+  /// Of a team's model, or that of one of its unlike workers.
+  CompileOptions compile_options(const TeamConfig& team, AlgorithmChooser* chooser,
+                                 size_t worker = 0) const;
+  /// `models` are compiled with these options, one a worker if these are unlike, and have been
+  /// asked for the programs that will run. Throws Error if the turns of a run to be replayed cannot
+  /// be read.
+  std::unique_ptr<Engine> engine(Models models, const TeamConfig& team, const BatchShape& shape,
+                                 int64_t samples) const;
   /// What that engine will allocate.
-  LearnerMemory memory(CompiledModel& model, const TeamConfig& team, const BatchShape& shape) const;
+  LearnerMemory memory(Models models, const TeamConfig& team, const BatchShape& shape) const;
+  /// Whether nodes change one set of weights in no order, which the real clock allows.
+  bool is_live(const TeamConfig& team) const;
   /// Training images on which to measure the batch-norm statistics of the evaluated model; 0 for
   /// those of the learners. `states` says whether the net has any. Throws UsageError if they are
   /// asked for and it has none.
   int64_t bn_images(const TeamConfig& team, bool states) const;
 
  private:
-  /// Whether nodes change one set of weights in no order, which the real clock allows.
-  bool is_live(const TeamConfig& team) const;
   Optimizer optimizer_of(const TeamConfig& team) const;
   EngineOptions engine_options(const TeamConfig& team, const BatchShape& shape) const;
 };

@@ -12,6 +12,7 @@
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
 #include "train/line_file.h"
+#include "train/worker_report.h"
 
 namespace crossbow {
 
@@ -26,8 +27,9 @@ class MetricsLog {
 
   /// `loss` is the mean since the last such line. Allocates nothing.
   void step(int64_t step, int64_t samples, double loss, double lr);
-  /// `nodes`: of an asynchronous run.
-  void epoch(const EpochRecord& record, const std::vector<NodeState>& nodes);
+  /// `nodes`: of an asynchronous run; `workers`: of unlike ones.
+  void epoch(const EpochRecord& record, const std::vector<NodeState>& nodes,
+             const std::vector<WorkerReport>& workers);
   /// All lines are on disk when the call returns.
   void sync() { file_.sync(); }
   int64_t bytes() const { return file_.bytes(); }

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "core/machine.h"
@@ -14,6 +15,15 @@ namespace {
 
 BatchShape batch_shape(const RunConfig& run, const data::Dataset& dataset) {
   return {run.batch, dataset.train->size() % run.batch, run.splits, dataset.info.batch_format()};
+}
+/// Of a worker's steps, if workers are unlike.
+BatchShape batch_shape(const RunConfig& run, const TeamConfig& team, size_t worker,
+                       const data::Dataset& dataset) {
+  BatchShape shape = batch_shape(run, dataset);
+  if (!team.workers.empty()) {
+    shape.sizes = node_worker(team.workers[worker], *team.async, run.batch).rows;
+  }
+  return shape;
 }
 
 int64_t images_measured(const CompiledModel& model, const RunConfig& run, const TeamConfig& team) {
@@ -31,13 +41,13 @@ data::PipelineOptions statistics_pipeline(const RunConfig& run, const data::Data
 /// Numbers of rows that are nobody's choice need an explanation where the net refuses them. A last
 /// batch of one row is refused before the first step, rather than left out: every epoch is the
 /// whole set, and another batch size costs the user nothing.
-void expect_rows_fit(const Graph& forward, const RunConfig& run, const data::Dataset& dataset) {
-  const BatchShape batch = batch_shape(run, dataset);
+void expect_rows_fit(const Graph& forward, const RunConfig& run, const BatchShape& batch,
+                     const data::Dataset& dataset) {
   for (const int64_t rows : batch.program_rows()) {
     try {
       training_graph(forward, rows);
     } catch (const Error& e) {
-      if (rows == run.batch) throw;
+      if (rows == run.batch || !batch.sizes.empty()) throw;
       if (rows == batch.part_rows() || rows == batch.rows % batch.part_rows()) {
         fail("{}: `splits` {} cuts batches of {} into parts, one of them of {}; choose fewer",
              e.what(), run.splits, run.batch, count(rows, "row"));
@@ -51,22 +61,37 @@ void expect_rows_fit(const Graph& forward, const RunConfig& run, const data::Dat
 }
 
 /// All programs of the run, so that the arenas can be made.
-CompiledModel compile(const Graph& forward, const RunConfig& run, const TeamConfig& team,
-                      const data::Dataset& dataset, Tuner& tuner) {
-  // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
-  find_device(run.device.kind).expect_team(team.threads.threads);
+std::vector<std::unique_ptr<CompiledModel>> compile(const Graph& forward, const RunConfig& run,
+                                                    const TeamConfig& team,
+                                                    const data::Dataset& dataset, Tuner& tuner) {
   if (parameter_count(forward) == 0) {
     fail("the model '{}' has no parameters, so there is nothing to train", forward.name());
   }
-  expect_rows_fit(forward, run, dataset);  // before kernels are timed
-  CompiledModel model(forward, run.compile_options(team, &tuner));
-  for (const int64_t rows : batch_shape(run, dataset).program_rows()) model.training(rows);
-  Evaluator::compile(model, dataset.test->size(),
-                     evaluation_rows(batch_shape(run, dataset).part_rows(), dataset.test->size()));
-  if (images_measured(model, run, team) > 0) {
-    model.statistics(statistics_pipeline(run, dataset, 0).batch);
+  std::vector<std::unique_ptr<CompiledModel>> models;
+  for (size_t w = 0; w < std::max<size_t>(1, team.workers.size()); ++w) {
+    CompileOptions options = run.compile_options(team, &tuner, w);
+    if (w > 0) options.parameters = models.front()->parameters();
+    // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
+    find_device(run.device.kind).expect_team(options.threads);
+    const BatchShape batch = batch_shape(run, team, w, dataset);
+    expect_rows_fit(forward, run, batch, dataset);  // before kernels are timed
+    CompiledModel& model = *models.emplace_back(std::make_unique<CompiledModel>(forward, options));
+    for (const int64_t rows : batch.program_rows()) model.training(rows);
+    // Whoever has as many threads helps to evaluate.
+    if (options.threads != models.front()->options().threads) continue;
+    Evaluator::compile(model, dataset.test->size(),
+                       evaluation_rows(batch.part_rows(), dataset.test->size()));
+    if (images_measured(model, run, team) > 0) {
+      model.statistics(statistics_pipeline(run, dataset, 0).batch);
+    }
   }
-  return model;
+  return models;
+}
+
+std::vector<CompiledModel*> pointers(const std::vector<std::unique_ptr<CompiledModel>>& models) {
+  std::vector<CompiledModel*> all;
+  for (const auto& model : models) all.push_back(model.get());
+  return all;
 }
 
 std::unique_ptr<Statistics> statistics_of(CompiledModel& model, const RunConfig& run,
@@ -102,7 +127,7 @@ std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
 
 /// `batches` has some of its buffers already.
 const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfig& run,
-                                     const data::Pipeline& batches) {
+                                     const data::TrainingBatches& batches) {
   malloc_trim(0);  // what another team had is not taken any more
   std::vector<Share> all = shares(memory, run);
   all[0].needed -= mebibytes(static_cast<double>(batches.buffer_bytes()));
@@ -116,10 +141,12 @@ const LearnerMemory& refuse_too_much(const LearnerMemory& memory, const RunConfi
   return memory;
 }
 
-LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamConfig& team,
-                         const data::Dataset& dataset) {
+/// `ranges`: bytes of the buffers that unlike workers have for theirs.
+LearnerMemory memory_for(Models models, const RunConfig& run, const TeamConfig& team,
+                         const data::Dataset& dataset, int64_t ranges = 0) {
+  CompiledModel& model = *models[0];
   const BatchShape batch = batch_shape(run, dataset);
-  LearnerMemory m = run.memory(model, team, batch);
+  LearnerMemory m = run.memory(models, team, batch);
   const auto add_pipeline = [&](const data::Split& split, const data::PipelineOptions& p) {
     const int64_t bytes =
         data::Pipeline::buffer_bytes(dataset.info.batch_format(), split.size(), p);
@@ -128,7 +155,11 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
   const auto add_programs = [&](const Program& program) {
     m.bound += m.workers * execution_mb(program);
   };
-  add_pipeline(*dataset.train, run.training_batches(team.learners()));
+  if (team.workers.empty()) {
+    add_pipeline(*dataset.train, run.training_batches(team.learners()));
+  } else {
+    m.batches += mebibytes(static_cast<double>(ranges));
+  }
   const int64_t rows = evaluation_rows(batch.part_rows(), dataset.test->size());
   add_pipeline(*dataset.test, Evaluator::pipeline_options(rows, m.workers));
   add_programs(*model.evaluation(rows));
@@ -148,14 +179,16 @@ LearnerMemory memory_for(CompiledModel& model, const RunConfig& run, const TeamC
 }  // namespace
 
 Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
-           const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner)
+           const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner)
     : config(team),
-      model(compile(forward, run, team, dataset, tuner)),
-      memory(refuse_too_much(memory_for(model, run, team, dataset), run, batches)),
-      engine(run.engine(model, team, batch_shape(run, dataset))),
-      evaluator(model, engine->model(), engine->workers(), engine->evaluation_workspaces(), dataset,
+      models(compile(forward, run, team, dataset, tuner)),
+      memory(refuse_too_much(
+          memory_for(pointers(models), run, team, dataset, batches.buffer_bytes()), run, batches)),
+      engine(run.engine(pointers(models), team, batch_shape(run, dataset), batches.samples())),
+      evaluator(*models.front(), engine->model(), engine->workers(),
+                engine->evaluation_workspaces(), dataset,
                 evaluation_rows(engine->batch().part_rows(), dataset.test->size())),
-      statistics(statistics_of(model, run, team, *engine, dataset)) {
+      statistics(statistics_of(*models.front(), run, team, *engine, dataset)) {
   batches.grow(run.training_batches(team.learners()).least_depth);
   // For what grows by itself, like the stack, which ends the process where it cannot.
   constexpr double kMargin = 16;
@@ -169,6 +202,7 @@ const Replica& Team::model_at(int64_t step) {
 }
 
 int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int most) {
+  if (!config.workers.empty()) return most;  // there is no other team
   const std::vector<Share> now = shares(memory, run);
   const DeviceKind kind = device_kind(run.device.kind);
   const TeamConfig largest = run.team({most, 1});  // its algorithm takes as much for any number
@@ -176,7 +210,7 @@ int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int mos
     TeamConfig team = largest;
     team.arrangement.learners = learners;
     team.threads = plan_threads(kind, run.device.count, learners, 1);
-    const LearnerMemory m = memory_for(model, run, team, dataset);
+    const LearnerMemory m = memory_for(pointers(models), run, team, dataset);
     std::vector<Share> then = shares(m, run);
     then[0].needed += m.saved;
     return std::equal(then.begin(), then.end(), now.begin(),

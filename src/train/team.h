@@ -1,6 +1,9 @@
 // All that computes in a run: what another number of learners, or of threads, needs anew.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "learner/engine.h"
 #include "learner/memory.h"
 #include "plan/tuner.h"
@@ -12,11 +15,11 @@ namespace crossbow {
 
 /// Compiled for a number of learners, with their memory and their threads. One thread.
 struct Team {
-  /// `forward` is of whole batches; `batches`, on which the learners will train, is made as deep as
-  /// they need. Throws UsageError if all that needs more memory of the host or of a device
+  /// `forward` is of whole batches; `batches`, on which the learners will train, has some of its
+  /// buffers already. Throws UsageError if all that needs more memory of the host or of a device
   /// than is left.
   Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
-       const data::Dataset& dataset, data::Pipeline& batches, Tuner& tuner);
+       const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner);
 
   /// What is evaluated and saved after so many iterations, until the next call.
   const Replica& model_at(int64_t step);
@@ -27,7 +30,8 @@ struct Team {
   int affordable(const RunConfig& run, const data::Dataset& dataset, int most);
 
   const TeamConfig config;
-  CompiledModel model;
+  /// Of unlike workers one each. The first one is evaluated.
+  const std::vector<std::unique_ptr<CompiledModel>> models;
   const LearnerMemory memory;
   const std::unique_ptr<Engine> engine;
   Evaluator evaluator;

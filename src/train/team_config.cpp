@@ -15,9 +15,9 @@ void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
   if (o.sync == "none") return;
   const SyncOptions options = sync_options(o, learners);
   if (find_async(o.sync)) {
-    auto async = make_async(o.sync, {options, o.gossip_probability});
+    auto async = make_async(o.sync, {options, o.gossip_probability, o.merge});
     validate_nodes(o, *async);
-    if (learners > 1) team.async = std::move(async);
+    if (learners > 1 || async->traits().unlike) team.async = std::move(async);
   } else {
     auto sync = make_sync(o.sync, options);
     if (learners > 1 || sync_alone(o.sync)) team.sync = std::move(sync);
@@ -61,6 +61,11 @@ std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
   const DeviceList devices = device_list(o.device);
   const DeviceKind kind = device_kind(devices.kind);
   const int cores = std::max(1, kind.cores / devices.count);
+  if (has_unlike_workers(o.sync)) {
+    int nodes = 0;
+    for (const WorkerConfig& worker : workers_of(o)) nodes += worker.nodes();
+    return {{nodes, 1}};
+  }
   std::optional<int> threads, learners;
   if (o.threads_per_learner) threads = static_cast<int>(*o.threads_per_learner);
   if (o.learners) learners = static_cast<int>(*o.learners);
@@ -78,8 +83,17 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   TeamConfig team;
   team.arrangement = arrangement;
   const DeviceList devices = device_list(options.device);
-  team.threads = plan_threads(device_kind(devices.kind), devices.count, arrangement.learners,
-                              arrangement.threads);
+  const DeviceKind kind = device_kind(devices.kind);
+  if (has_unlike_workers(options.sync)) {
+    team.workers = workers_of(options);
+    std::vector<int> threads;
+    for (const WorkerConfig& worker : team.workers) {
+      threads.insert(threads.end(), static_cast<size_t>(worker.nodes()), worker.threads_per_node());
+    }
+    team.threads = plan_unlike_threads(kind, std::move(threads));
+  } else {
+    team.threads = plan_threads(kind, devices.count, arrangement.learners, arrangement.threads);
+  }
   validate_stragglers(options, team.learners());
   set_algorithm(team, options, team.learners());
   return team;

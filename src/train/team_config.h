@@ -12,6 +12,7 @@
 #include "sync/async.h"
 #include "sync/sync.h"
 #include "train/options.h"
+#include "train/workers_config.h"
 
 namespace crossbow {
 
@@ -40,6 +41,8 @@ struct TeamConfig {
   std::shared_ptr<const SyncAlgorithm> sync;
   /// Instead, of learners that do not wait for each other; else null.
   std::shared_ptr<const AsyncAlgorithm> async;
+  /// To whom the nodes of that algorithm belong, if they are unlike.
+  std::vector<WorkerConfig> workers;
 
   int learners() const { return threads.devices * arrangement.learners; }  // of all devices
   bool averages_gradients() const { return sync && sync->traits().averages_gradients; }

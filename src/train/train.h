@@ -11,6 +11,7 @@
 #include "train/observer.h"
 #include "train/options.h"
 #include "train/record.h"
+#include "train/worker_report.h"
 
 namespace crossbow {
 
@@ -35,6 +36,7 @@ struct TrainResult {
   int64_t parameters = 0;                   // trained values
   LearnerMemory memory;                     // of the learners at the end
   std::vector<NodeState> nodes;             // of an asynchronous run, at the end
+  std::vector<WorkerReport> workers;        // to whom the nodes belong, if they are unlike
   /// On the virtual clock, where an ordinary step takes what one has taken in the mean.
   std::optional<double> virtual_seconds;
   bool interrupted = false;                // ended by Observer::stop_requested

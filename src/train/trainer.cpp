@@ -38,17 +38,17 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       config_(fitted(config, *dataset_, from)),
       graph_(forward_graph(graph, config_, *dataset_)),
       tuner_(Tuner::default_file(), [this](int64_t timed) { return stop_timing(timed); }),
-      pipeline_(*dataset_, dataset_->train, config_.training_batches(config_.device.count)),
+      batches_(config_.training_source(*dataset_)),
       schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
       folder_(folder),
-      losses_(static_cast<size_t>(pipeline_.batches())),
+      losses_(static_cast<size_t>(batches_->batches())),
       recorder_(position_, config_, samples(), schedule_, folder, observer),
       search_(config_, graph_, tuner_, throughput, observer),
       watch_(dataset_->info.classes, config_.loss, config_.schedule.lr,
              dataset_->train->labels_per_sample()),
       statistics_watch_(graph_, dataset_->info.classes) {
   TeamConfig team = from ? config_.team(from->position.arrangement) : config_.teams.front();
-  expect_work(config_, team, pipeline_.batches());
+  expect_work(config_, team, batches_->batches());
   if (config_.keep_best) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
@@ -56,7 +56,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     position_ = saved_ = from->position;
     history_ = from->history;
     const std::vector<LearnerChange> changes = folder_->changes_after(position_);
-    expect_changes_fit(changes, config_, pipeline_.batches());
+    expect_changes_fit(changes, config_, batches_->batches());
     search_.resume(position_.arrangement, position_.settled, changes);
   } else {
     if (!config_.replay.empty()) {
@@ -92,7 +92,7 @@ bool Trainer::stop_timing(int64_t timed) {
 void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   const Progress::Phase phase = observer_.progress.phase;
   team_.reset();
-  team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, pipeline_, tuner_);
+  team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_);
   observer_.progress.phase = phase;
   position_.arrangement = team.arrangement;
   Engine& engine = *team_->engine;
@@ -169,8 +169,10 @@ void Trainer::tell_team() {
                                 : "";
   const double factor = position_.rate_factor.to;
   const std::string rate = factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
-  observer_.note(fmt::format("{}{}: {}{}{}", text_of(position_.arrangement), devices, plan.text(),
-                             alone, rate));
+  const std::vector<WorkerConfig>& workers = team_->config.workers;
+  const std::string who =
+      workers.empty() ? text_of(position_.arrangement) + devices : text_of(workers);
+  observer_.note(fmt::format("{}: {}{}{}", who, plan.text(), alone, rate));
 }
 
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
@@ -213,9 +215,9 @@ bool Trainer::train_epoch() {
     if (config_.lr_scaling == "adascale" && position_.epoch > 0) move_rate();
   }
   make_changes();
-  pipeline_.start(position_.epoch, position_.batch);
+  batches_->start(position_.epoch, position_.batch);
   bool done = true;
-  while (done && position_.batch < pipeline_.batches()) done = train_segment();
+  while (done && position_.batch < batches_->batches()) done = train_segment();
   return done;
 }
 
@@ -229,12 +231,12 @@ bool Trainer::train_segment() {
   const int64_t iterations = (until_drop - 1) / (k * config_.batch) + 1;
   const auto start = Clock::now();
   const double before = position_.seconds;
-  const int64_t left = search_.next_batch(position_.epoch, pipeline_.batches()) - first;
+  const int64_t left = search_.next_batch(position_.epoch, batches_->batches()) - first;
 
   Segment segment;
-  segment.source = &pipeline_;
+  segment.source = batches_.get();
   segment.epoch = position_.epoch;
-  segment.epoch_batches = pipeline_.batches();
+  segment.epoch_batches = batches_->batches();
   segment.first_batch = first;
   segment.batches = iterations > left / k ? left : iterations * k;
   segment.after_first_drop = drops > 0;
@@ -251,7 +253,7 @@ bool Trainer::train_segment() {
   const int64_t done = run(segment);
   report(first, done, /*all=*/true);
   position_.seconds = before + seconds_since(start);
-  position_.waiting_seconds += pipeline_.take_waited_seconds() / engine().workers().count();
+  position_.waiting_seconds += batches_->take_waited_seconds() / engine().workers().count();
 
   position_.engine = engine().state().place;
   const bool stopped = done < segment.batches && !search_.moving();
@@ -319,7 +321,7 @@ bool Trainer::finish_epoch() {
   if (evaluated && !evaluate(record)) return false;
 
   history_.push_back(record);
-  if (folder_) folder_->metrics().epoch(record, position_.engine.nodes);
+  if (folder_) folder_->metrics().epoch(record, position_.engine.nodes, worker_reports());
   ++position_.epoch;
   position_.batch = 0;
   position_.loss_sum = position_.seconds = 0;
@@ -415,6 +417,7 @@ TrainResult Trainer::result(bool interrupted) const {
   TrainResult r = result_of(config_, history_, position_, recorder_.samples_seen());
   r.interrupted = interrupted;
   r.nodes = position_.engine.nodes;
+  r.workers = worker_reports();
   if (config_.virtual_clock) {
     r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
   }
@@ -435,8 +438,13 @@ double Trainer::mean_step_seconds(const TrainResult& r) const {
     updates += static_cast<double>(node.report.updates);
   }
   if (updates > 0) return busy / updates;
-  const auto batches = static_cast<double>(position_.epoch * pipeline_.batches() + position_.batch);
+  const auto batches = static_cast<double>(position_.epoch * batches_->batches() + position_.batch);
   return r.train_seconds * team_->memory.workers / std::max(batches, 1.0);
+}
+
+std::vector<WorkerReport> Trainer::worker_reports() const {
+  return crossbow::worker_reports(team_->config.workers, position_.engine, config_.batch,
+                                  config_.device.kind);
 }
 
 std::string Trainer::kept_checkpoint() const {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <memory>
 
-#include "data/pipeline.h"
+#include "data/batch_source.h"
 #include "plan/tuner.h"
 #include "train/best_checkpoint.h"
 #include "train/checkpoint.h"
@@ -70,13 +70,14 @@ class Trainer {
   bool reached_target() const;
   bool out_of_patience() const;
   TrainResult result(bool interrupted) const;
+  std::vector<WorkerReport> worker_reports() const;
   double mean_step_seconds(const TrainResult& r) const;
   std::string loss_became(double loss) const;
   /// `updates`: how many the weights have had.
   [[noreturn]] void fail_not_finite(const std::string& what, int64_t updates, double lr) const;
   std::string kept_checkpoint() const;
 
-  int64_t samples() const { return pipeline_.samples(); }
+  int64_t samples() const { return batches_->samples(); }
 
   Observer& observer_;
   const std::chrono::steady_clock::time_point start_;
@@ -84,7 +85,7 @@ class Trainer {
   const RunConfig config_;  // whose teams the data set is large enough for
   const Graph graph_;
   Tuner tuner_;
-  data::Pipeline pipeline_;
+  const std::unique_ptr<data::TrainingBatches> batches_;
   const Schedule schedule_;
   RunFolder* const folder_;
   std::optional<BestCheckpoint> best_;  // with --keep-best

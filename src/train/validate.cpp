@@ -15,6 +15,7 @@
 #include "train/nodes_config.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
+#include "train/workers_config.h"
 
 namespace crossbow {
 namespace {
@@ -229,6 +230,7 @@ void validate_work(const TrainOptions& o) {
   validate_data(o);
   validate_steps(o);
   validate_learners(o);
+  validate_workers(o);
 }
 
 void validate_learning(const TrainOptions& o) {

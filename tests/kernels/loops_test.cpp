@@ -279,13 +279,19 @@ TEST_P(LoopsTest, HogwildStepMatchesItsFormula) {
   for (int64_t n : kSizes) {
     const auto w = random_values<float>(n, 1), g = random_values<float>(n, 2),
                before = random_values<float>(n, 3);
-    auto shared = before;
-    std::vector<float> next(n);
-    loops_->hogwild_step({.lr = 0.1f, .weight_decay = 0.01f, .gradient_scale = 0.5f},
-                         {w.data(), g.data(), shared.data(), next.data()}, 0, n);
-    for (int64_t i = 0; i < n; ++i) {
-      ASSERT_NEAR(shared[i], before[i] - 0.1 * (0.5 * g[i] + 0.01 * w[i]), 1e-6);
-      ASSERT_EQ(next[i], shared[i]);
+    for (const bool overwrites : {false, true}) {
+      auto shared = before;
+      std::vector<float> next(n);
+      loops_->hogwild_step({.lr = 0.1f, .weight_decay = 0.01f, .gradient_scale = 0.5f},
+                           {w.data(), g.data(), shared.data(), next.data(), overwrites}, 0, n);
+      const auto& from = overwrites ? w : before;
+      for (int64_t i = 0; i < n; ++i) {
+        ASSERT_NEAR(shared[i], from[i] - 0.1 * (0.5 * g[i] + 0.01 * w[i]), 1e-6);
+        ASSERT_EQ(next[i], shared[i]);
+      }
+      std::vector<float> taken(n);
+      loops_->take_shared(shared.data(), taken.data(), 0, n);
+      ASSERT_EQ(taken, shared);
     }
   }
 }
@@ -303,7 +309,8 @@ TEST_P(LoopsTest, ThreadsMayTakeHogwildStepsAtOnce) {
       std::vector<float> next(kSize);
       for (int step = 0; step < kSteps; ++step) {
         loops_->hogwild_step({.lr = -1, .gradient_scale = 1},
-                             {w.data(), g.data(), shared.data(), next.data()}, 0, kSize);
+                             {w.data(), g.data(), shared.data(), next.data(), false}, 0, kSize);
+        loops_->take_shared(shared.data(), next.data(), 0, kSize);
       }
     });
   }

@@ -3,294 +3,222 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/rng.h"
-#include "support/error_text.h"
-#include "support/text.h"
 
 namespace crossbow {
 namespace {
 
-using testing::error_of;
-using testing::expect_says;
-using Kind = WorkOrder::Kind;
-
-/// Sends requests one by one and keeps the orders.
-class Script {
+/// Says only which rows it was asked for.
+class Rows final : public data::BatchSource {
  public:
-  explicit Script(const CoordinatorOptions& options) : coordinator(options) {}
-
-  std::vector<AddressedOrder> ask(int32_t worker, double loss_sum = 0) {
-    std::vector<AddressedOrder> out;
-    coordinator.request({worker, loss_sum}, out);
-    return out;
+  const data::Batch& acquire(int64_t) override { return batch_; }
+  const data::Batch& acquire_rows(int64_t first, int64_t rows, int) override {
+    asked = {first, rows};
+    return batch_;
   }
-  /// The one order that a request brings, for the worker itself.
-  WorkOrder order(int32_t worker, double loss_sum = 0) {
-    const auto out = ask(worker, loss_sum);
-    EXPECT_EQ(out.size(), 1u);
-    EXPECT_EQ(out.at(0).worker, worker);
-    return out.at(0).order;
-  }
+  void release(const data::Batch&) override {}
 
+  std::pair<int64_t, int64_t> asked;
+
+ private:
+  data::Batch batch_;
+};
+
+struct Script {
+  Script(const char* sync, std::vector<WorkerTerms> workers, int64_t batches, int64_t rows = 1,
+         int64_t samples = 0)
+      : coordinator(make_async(sync, {}), std::move(workers), rows,
+                    samples > 0 ? samples : batches * rows) {
+    coordinator.begin(source, 0, batches);
+  }
+  Work next(int node) {
+    const auto work = coordinator.next(node);
+    EXPECT_TRUE(work);
+    return work.value_or(Work{});
+  }
+  /// The node ends its step and asks for more.
+  Work turn(int node) {
+    coordinator.done(node);
+    return next(node);
+  }
+  int64_t size(int worker) { return coordinator.state()[static_cast<size_t>(worker)].size; }
+
+  Rows source;
   Coordinator coordinator;
 };
 
-WorkOrder train(int64_t epoch, int64_t first, int64_t rows, int64_t batch, double lr = 0.1) {
-  return {Kind::train, epoch, first, rows, batch, lr};
+/// A live worker of single batches and a replica.
+std::vector<WorkerTerms> two_workers() {
+  return {{.least = 1, .most = 4, .first = 1}, {.least = 8, .most = 32, .first = 32}};
 }
 
-/// A live worker of batch 1, four to an order, and a replica of batch 32.
-CoordinatorOptions two_workers() {
-  CoordinatorOptions o;
-  o.workers = {{.least = 1, .most = 4, .batches_per_order = 4}, {.least = 8, .most = 32}};
-  o.first_batches = {1, 32};
-  o.lr = 0.1;
-  o.rows = 100;
-  o.test_rows = 10;
-  o.epochs = 2;
-  return o;
-}
-
-TEST(Coordinator, HandsOutAnEpochThenTheTestRowsThenTheNext) {
-  Script s(two_workers());
-  EXPECT_EQ(s.order(0), train(0, 0, 4, 1));
-  EXPECT_EQ(s.order(1), train(0, 4, 32, 32));
-  EXPECT_EQ(s.order(0), train(0, 36, 4, 1));
-  EXPECT_EQ(s.order(1), train(0, 40, 32, 32));
-  EXPECT_EQ(s.order(0), train(0, 72, 4, 1));
-  EXPECT_EQ(s.order(1), train(0, 76, 16, 16));  // 24 are left: cut into rungs
-  EXPECT_EQ(s.order(0), train(0, 92, 4, 1));
-  EXPECT_TRUE(s.ask(1).empty());  // 4 are left, too few for it
-  EXPECT_EQ(s.order(0), train(0, 96, 4, 1));
-  EXPECT_EQ(s.order(0), (WorkOrder{Kind::loss, 0, 0, 10, 10, 0}));
-  EXPECT_FALSE(s.coordinator.loss());
-  EXPECT_EQ(s.coordinator.workers()[0].rows, 20);
-  EXPECT_EQ(s.coordinator.workers()[0].batches, 20);
-  EXPECT_EQ(s.coordinator.workers()[1].rows, 80);
-  EXPECT_EQ(s.coordinator.workers()[1].batches, 3);
-  const auto next = s.ask(0, 5);
-  EXPECT_EQ(s.coordinator.loss(), 0.5);
-  EXPECT_EQ(s.coordinator.epoch(), 1);
-  EXPECT_EQ(next, (std::vector<AddressedOrder>{{0, train(1, 0, 4, 1)}, {1, train(1, 4, 32, 32)}}));
-}
-
-TEST(Coordinator, StopsAllAfterTheLastEpoch) {
-  CoordinatorOptions o = two_workers();
-  o.rows = 4;
-  o.epochs = 1;
-  o.test_rows = 0;
-  Script s(o);
-  EXPECT_EQ(s.order(0), train(0, 0, 4, 1));
-  EXPECT_TRUE(s.ask(1).empty());
-  const WorkOrder stop;
-  EXPECT_EQ(s.ask(0), (std::vector<AddressedOrder>{{0, stop}, {1, stop}}));
-  EXPECT_FALSE(s.coordinator.loss());
-}
-
-TEST(Coordinator, StopsWhoAsksOnceItIsToStop) {
-  Script s(two_workers());
-  s.order(0);
-  s.order(1);
-  s.coordinator.stop();
-  EXPECT_EQ(s.order(0).kind, Kind::stop);
-  EXPECT_EQ(s.order(1).kind, Kind::stop);
+TEST(Coordinator, HandsOutRowsToWhoAsks) {
+  Script s("hogbatch", two_workers(), 60);
+  EXPECT_EQ(s.next(0), (Work{.first = 0, .count = 1, .size = 1}));
+  EXPECT_EQ(s.next(1), (Work{.first = 1, .count = 32, .size = 32}));
+  EXPECT_EQ(s.turn(0), (Work{.first = 33, .count = 1, .size = 1}));
+  EXPECT_EQ(s.turn(1), (Work{.first = 34, .count = 16, .size = 16}));  // 26 are left
+  EXPECT_EQ(s.turn(1), (Work{.first = 50, .count = 8, .size = 8}));
+  EXPECT_FALSE(s.coordinator.next(1));  // 2 are left, which the other one can take
+  EXPECT_EQ(s.turn(0).first, 58);
+  EXPECT_EQ(s.turn(0).first, 59);
+  EXPECT_FALSE(s.coordinator.next(0));
+  EXPECT_TRUE(s.coordinator.all_handed_out());
+  EXPECT_EQ(s.coordinator.state()[1].least, 8);
+  EXPECT_EQ(s.coordinator.state()[1].most, 32);
+  EXPECT_EQ(s.coordinator.state()[1].repeated, 0);
 }
 
 /// Updates: the live worker's count half.
-TEST(Coordinator, AdaptsBatchesToWhoIsAhead) {
-  CoordinatorOptions o = two_workers();
-  o.workers = {{.least = 1, .most = 4, .updates_per_batch = 0.5}, {.least = 8, .most = 32}};
-  o.adaptive = true;
-  o.rows = 1000;
-  Script s(o);
-  EXPECT_EQ(s.order(0), train(0, 0, 1, 1));
-  EXPECT_EQ(s.order(1), train(0, 1, 32, 32));
-  EXPECT_EQ(s.order(0), train(0, 33, 2, 2));    // 0.5 updates beside 0: ahead
-  EXPECT_EQ(s.order(0), train(0, 35, 4, 4));    // 1 beside 0
-  EXPECT_EQ(s.order(0), train(0, 39, 4, 4));    // 1.5 beside 0, but 4 is the most
-  EXPECT_EQ(s.order(1), train(0, 43, 16, 16));  // 1 beside 1.5: behind
-  EXPECT_EQ(s.order(1), train(0, 59, 32, 32));  // 2 beside 1.5: ahead
-  EXPECT_EQ(s.order(0), train(0, 91, 4, 4));    // 2 beside 2
+TEST(Coordinator, AdaptsSizesToWhoIsAhead) {
+  auto workers = two_workers();
+  workers[0].updates_per_step = 0.5;
+  Script s("adaptive-hogbatch", workers, 1000);
+  EXPECT_EQ(s.next(0).size, 1);
+  EXPECT_EQ(s.next(1).size, 32);
+  EXPECT_EQ(s.turn(0).size, 2);   // 0.5 updates beside 0: ahead
+  EXPECT_EQ(s.turn(0).size, 4);   // 1 beside 0
+  EXPECT_EQ(s.turn(0).size, 4);   // 1.5 beside 0, but 4 is the most
+  EXPECT_EQ(s.turn(1).size, 16);  // 1 beside 1.5: behind
+  EXPECT_EQ(s.turn(1).size, 32);  // 2 beside 1.5: ahead
+  EXPECT_EQ(s.turn(0).size, 4);   // 2 beside 2
+  s.coordinator.end_epoch();
+  EXPECT_EQ(s.turn(1).size, 32);  // 1 beside 0, but 32 is the most
+  EXPECT_EQ(s.turn(0).size, 2);   // 0.5 beside 1: behind
 }
 
-/// Two alike, of 1 to 8 rows.
-CoordinatorOptions two_alike(int64_t rows) {
-  CoordinatorOptions o = two_workers();
-  o.workers = {{.least = 1, .most = 8}, {.least = 1, .most = 8}};
-  o.first_batches = {4, 4};
-  o.adaptive = true;
-  o.rows = rows;
-  o.test_rows = 0;
-  return o;
+/// A worker of three threads is looked at once for three steps.
+TEST(Coordinator, AdaptsOnceForAsManyStepsAsAWorkerHasNodes) {
+  Script s("adaptive-hogbatch",
+           {{.nodes = 3, .least = 1, .most = 8, .first = 1}, {.least = 1, .most = 8, .first = 8}},
+           1000);
+  for (int node = 0; node < 4; ++node) s.next(node);
+  EXPECT_EQ(s.coordinator.worker_of(2), 0);
+  EXPECT_EQ(s.coordinator.worker_of(3), 1);
+  EXPECT_EQ(s.turn(0).size, 1);
+  EXPECT_EQ(s.turn(0).size, 1);
+  EXPECT_EQ(s.turn(2).size, 2);  // 3 updates beside 0
 }
 
-TEST(Coordinator, LeavesBatchesAsTheyAreWhereNobodyIsAheadAndCountsEachEpochAnew) {
-  Script s(two_alike(16));
-  EXPECT_EQ(s.order(0), train(0, 0, 4, 4));
-  EXPECT_EQ(s.order(1), train(0, 4, 4, 4));
-  EXPECT_EQ(s.order(0), train(0, 8, 8, 8));
-  EXPECT_TRUE(s.ask(1).empty());
-  EXPECT_EQ(s.coordinator.workers()[1].batch, 4);  // 1 beside 1
-  EXPECT_EQ(s.ask(0),
-            (std::vector<AddressedOrder>{{0, train(1, 0, 8, 8)}, {1, train(1, 8, 4, 4)}}));
-  EXPECT_EQ(s.order(1), train(1, 12, 4, 4));
-  EXPECT_EQ(s.coordinator.workers()[1].batch, 8);  // 1 beside 0
+TEST(Coordinator, HogbatchKeepsItsSizes) {
+  Script s("hogbatch", two_workers(), 1000);
+  s.next(0);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(s.turn(0).size, 1);
+}
+
+TEST(Coordinator, GivesAFailedNodesRowsToOthers) {
+  Script s("hogbatch", two_workers(), 33);
+  EXPECT_EQ(s.next(0).first, 0);
+  const Work lost = s.next(1);
+  EXPECT_EQ(lost.count, 32);
+  EXPECT_FALSE(s.coordinator.next(0));
+  s.coordinator.give_back(1, lost, {});
+  EXPECT_TRUE(s.coordinator.left());
+  EXPECT_EQ(s.coordinator.first_open(), 1);
+  for (int64_t first = 1; first < 33; ++first) {
+    EXPECT_EQ(s.turn(0), (Work{.first = first, .count = 1, .size = 1, .second_try = true}));
+  }
+  EXPECT_FALSE(s.coordinator.left());
+  EXPECT_EQ(s.coordinator.state()[1].repeated, 32);
+}
+
+/// The smallest step of who is left is 8 batches of 3 rows: rows before the 5 batches that are
+/// left fill it up, and the epoch's last batch, of 1 row.
+TEST(Coordinator, FillsUpAStepWithRowsBeforeIt) {
+  Script s("hogbatch", two_workers(), 37, /*rows=*/3, /*samples=*/36 * 3 + 1);
+  const Work lost = s.next(0);
+  EXPECT_EQ(s.next(1), (Work{.first = 1, .count = 32, .size = 32}));
+  s.coordinator.give_back(0, lost, {});
+  EXPECT_EQ(s.turn(1), (Work{.first = 0, .count = 1, .size = 8, .second_try = true}));
+  s.coordinator.fetch({.first = 0, .count = 1, .size = 8}, 1);
+  EXPECT_EQ(s.source.asked, (std::pair<int64_t, int64_t>(0, 24)));  // there are none before
+  const Work rest = s.turn(1);
+  EXPECT_EQ(rest, (Work{.first = 33, .count = 4, .size = 8}));
+  const Fetched fetched = s.coordinator.fetch(rest, 1);
+  EXPECT_EQ(s.source.asked, (std::pair<int64_t, int64_t>(36 * 3 + 1 - 24, 24)));
+  EXPECT_EQ(fetched.first, 33);
+  EXPECT_EQ(fetched.count, 4);
+  EXPECT_EQ(s.coordinator.state()[1].repeated, 7 + 4);
 }
 
 TEST(Coordinator, DoesNotCompareWithFailedWorkers) {
-  Script s(two_alike(100));
-  for (int i = 0; i < 3; ++i) s.order(0);
-  s.order(1);
-  std::vector<AddressedOrder> out;
-  s.coordinator.fail(0, out);
-  s.order(1);
-  EXPECT_EQ(s.coordinator.workers()[1].batch, 4);
+  Script s("adaptive-hogbatch",
+           {{.least = 1, .most = 8, .first = 4}, {.least = 1, .most = 8, .first = 4}}, 100);
+  const Work lost = s.next(0);
+  s.next(1);
+  for (int i = 0; i < 3; ++i) s.coordinator.done(0);
+  s.coordinator.give_back(0, lost, {});
+  s.coordinator.done(1);
+  EXPECT_EQ(s.size(1), 4);
 }
 
-TEST(Coordinator, TheRateFollowsTheBatch) {
-  CoordinatorOptions o = two_workers();
-  o.lr_batch = 16;
-  Script s(o);
-  EXPECT_DOUBLE_EQ(s.order(0).lr, 0.1 / 16);
-  EXPECT_DOUBLE_EQ(s.order(1).lr, 0.2);
+TEST(Coordinator, GoesOnFromItsState) {
+  Script s("adaptive-hogbatch", two_workers(), 100), t("adaptive-hogbatch", two_workers(), 100);
+  s.next(0);
+  s.turn(0);
+  const std::vector<int> living{0};
+  t.coordinator.restore(s.coordinator.state(), living);
+  EXPECT_EQ(t.coordinator.state(), s.coordinator.state());
+  EXPECT_EQ(t.turn(0).size, 2);  // alone: the other one has failed
 }
 
-TEST(Coordinator, WhatNoSizeDividesIsOneBatch) {
-  CoordinatorOptions o = two_workers();
-  o.workers = {{.least = 8, .most = 16}, {.least = 16, .most = 32}};
-  o.first_batches = {8, 32};
-  o.rows = 44;
-  EXPECT_EQ(Coordinator::rest(o), 4);
-  Script s(o);
-  EXPECT_EQ(s.order(1), train(0, 0, 32, 32));
-  EXPECT_EQ(s.order(0), train(0, 32, 8, 8));
-  EXPECT_TRUE(s.ask(1).empty());
-  EXPECT_EQ(s.order(0), train(0, 40, 4, 4));
-}
-
-TEST(Coordinator, GivesAFailedWorkersRowsToOthers) {
-  CoordinatorOptions o = two_workers();
-  o.rows = 36;
-  Script s(o);
-  EXPECT_EQ(s.order(0), train(0, 0, 4, 1));
-  EXPECT_EQ(s.order(1), train(0, 4, 32, 32));
-  EXPECT_TRUE(s.ask(0).empty());
-  std::vector<AddressedOrder> out;
-  s.coordinator.fail(1, out);
-  EXPECT_EQ(out, (std::vector<AddressedOrder>{{0, train(0, 4, 4, 1)}}));
-  EXPECT_TRUE(s.ask(1).empty());  // too late
-  for (int64_t first = 8; first < 36; first += 4) EXPECT_EQ(s.order(0), train(0, first, 4, 1));
-  EXPECT_EQ(s.order(0).kind, Kind::loss);
-  EXPECT_EQ(s.coordinator.repeated_rows(), 32);
-  EXPECT_EQ(s.coordinator.left_out_rows(), 0);
-  expect_says(error_of([&] { s.coordinator.fail(0, out); }), "no worker is left");
-}
-
-TEST(Coordinator, LeavesOutWhatNobodyLeftCanTake) {
-  CoordinatorOptions o = two_workers();
-  o.rows = 37;
-  Script s(o);
-  s.order(0);
-  EXPECT_EQ(s.order(1), train(0, 4, 32, 32));
-  std::vector<AddressedOrder> out;
-  s.coordinator.fail(0, out);
-  EXPECT_TRUE(out.empty());
-  EXPECT_EQ(s.order(1).kind, Kind::loss);
-  EXPECT_EQ(s.coordinator.left_out_rows(), 5);
-}
-
-TEST(Coordinator, RefusesSizesThatDoNotFit) {
-  const auto refusal = [](std::vector<WorkerTerms> workers, std::vector<int64_t> first,
-                          int64_t alpha = 2) {
-    CoordinatorOptions o = two_workers();
-    o.workers = std::move(workers);
-    o.first_batches = std::move(first);
-    o.alpha = alpha;
-    return error_of([&] { Coordinator{o}; });
-  };
-  expect_says(refusal({}, {}), "there is no worker");
-  expect_says(refusal({{.least = 0, .most = 4}}, {4}), "smallest batch is 0");
-  expect_says(refusal({{.least = 1, .most = 4}}, {4}, 1), "alpha 1");
-  expect_says(refusal({{.least = 1, .most = 100}}, {1}),
-              "batches from 1 grow by a factor of 2: they reach 64 or 128, not 100");
-  expect_says(refusal({{.least = 4, .most = 4}, {.least = 6, .most = 6}}, {4, 6}),
-              "smallest batch is 6: it must be a multiple of 4, as is 8");
-  expect_says(refusal({{.least = 1, .most = 4}}, {3}), "cannot begin with a batch of 3");
-  expect_says(refusal({{.least = 1, .most = 4}}, {}), "need as many first batches, not 0");
-}
-
-/// Workers of random sizes and speeds, some of which fail at any point: nothing hangs, each row of
-/// each epoch is trained on, and only rows that were given back more than once.
-TEST(Coordinator, RandomRunsTrainEachRow) {
+/// Workers of random sizes and speeds, some of which fail at any point: nothing hangs, and each
+/// batch of each epoch is handed out, and again only if its step has failed.
+TEST(Coordinator, RandomRunsHandOutEachBatch) {
   for (uint32_t run = 0; run < 500; ++run) {
     Rng rng(run, Purpose::synthetic);
-    CoordinatorOptions o;
-    const int64_t grain = 1 + rng.below(3);
-    const auto workers = 1 + rng.below(4);
-    for (uint32_t w = 0; w < workers; ++w) {
-      const int64_t least = w == 0 ? grain : grain * (1 + rng.below(8));
+    std::vector<WorkerTerms> workers;
+    const auto number = 1 + rng.below(4);
+    for (uint32_t w = 0; w < number; ++w) {
+      const int64_t least = w == 0 ? 1 : 1 + rng.below(8);
       const int64_t most = least << rng.below(4);
-      o.workers.push_back({least, most, 1 + rng.below(5), 1});
-      o.first_batches.push_back(rng.below(2) == 0 ? least : most);
+      workers.push_back(
+          {static_cast<int>(1 + rng.below(3)), least, most, rng.below(2) == 0 ? least : most});
     }
-    o.adaptive = rng.below(2) == 1;
-    o.rows = 1 + rng.below(300);
-    o.test_rows = rng.below(3) * 10;
-    o.loss_rows = 4;
-    o.epochs = 3;
+    const int64_t batches = 1 + rng.below(300);
+    Script s(rng.below(2) == 1 ? "adaptive-hogbatch" : "hogbatch", workers, batches);
     const bool fails = rng.below(2) == 1;
-    Coordinator coordinator(o);
-    std::vector<std::optional<WorkOrder>> works(workers);
-    std::vector<bool> idle(workers, true);
-    std::vector<std::vector<int>> seen(3, std::vector<int>(static_cast<size_t>(o.rows)));
-    int64_t tested = 0;
-    std::vector<AddressedOrder> out;
-    size_t left = workers;
-    for (uint32_t stopped = 0; stopped < left;) {
-      std::vector<int32_t> ready;
-      for (uint32_t w = 0; w < workers; ++w) {
-        if (works[w] || idle[w]) ready.push_back(static_cast<int32_t>(w));
-      }
-      ASSERT_FALSE(ready.empty()) << "all wait in run " << run;
-      const int32_t w = ready[rng.below(static_cast<uint32_t>(ready.size()))];
-      const auto at = static_cast<size_t>(w);
-      out.clear();
-      if (fails && works[at] && left > 1 && w > 0 && rng.below(20) == 0) {
-        works[at].reset();
-        --left;
-        coordinator.fail(w, out);
-      } else {
-        if (works[at] && works[at]->kind == Kind::train) {
-          ASSERT_EQ(works[at]->rows % works[at]->batch, 0);
-          for (int64_t i = 0; i < works[at]->rows; ++i) {
-            ++seen[static_cast<size_t>(works[at]->epoch)]
-                  [static_cast<size_t>(works[at]->first + i)];
+    std::vector<int> living(static_cast<size_t>(std::accumulate(
+        workers.begin(), workers.end(), 0, [](int n, const auto& w) { return n + w.nodes; })));
+    std::iota(living.begin(), living.end(), 0);
+    std::vector<std::optional<Work>> works(living.size());
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      s.coordinator.begin(s.source, 0, batches);
+      std::vector<int> done(static_cast<size_t>(batches));
+      std::vector<bool> asks(works.size(), true);
+      for (;;) {
+        std::vector<int> ready;
+        for (const int node : living) {
+          if (works[static_cast<size_t>(node)] || asks[static_cast<size_t>(node)])
+            ready.push_back(node);
+        }
+        if (ready.empty()) break;
+        const int node = ready[rng.below(static_cast<uint32_t>(ready.size()))];
+        const auto at = static_cast<size_t>(node);
+        if (fails && works[at] && !works[at]->second_try && living.size() > 1 &&
+            rng.below(20) == 0) {
+          s.coordinator.give_back(node, *works[at], {});
+          works[at].reset();
+          std::erase(living, node);
+          std::fill(asks.begin(), asks.end(), true);
+          continue;
+        }
+        if (works[at]) {
+          ASSERT_GE(works[at]->size, works[at]->count);
+          for (int64_t b = 0; b < works[at]->count; ++b) {
+            ++done[static_cast<size_t>(works[at]->first + b)];
           }
-        } else if (works[at]) {
-          tested += works[at]->rows;
+          s.coordinator.done(node);
         }
-        idle[at] = false;
-        const double sum = works[at] ? static_cast<double>(works[at]->rows) : 0;
-        works[at].reset();
-        coordinator.request({w, sum}, out);
+        works[at] = s.coordinator.next(node);
+        asks[at] = false;
       }
-      for (const auto& [to, order] : out) {
-        if (order.kind == Kind::stop) {
-          ++stopped;
-        } else {
-          works[static_cast<size_t>(to)] = order;
-        }
-      }
+      ASSERT_FALSE(s.coordinator.left()) << "run " << run;
+      ASSERT_TRUE(std::ranges::all_of(done, [](int n) { return n == 1; })) << "run " << run;
+      s.coordinator.end_epoch();
     }
-    for (const auto& epoch : seen) {
-      ASSERT_TRUE(std::ranges::all_of(epoch, [](int n) { return n == 1; })) << run;
-    }
-    ASSERT_EQ(tested, 3 * o.test_rows);
-    if (o.test_rows > 0) {
-      ASSERT_EQ(coordinator.loss(), 1) << run;
-    }
-    ASSERT_EQ(coordinator.left_out_rows(), 0);
   }
 }
 

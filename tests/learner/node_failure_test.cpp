@@ -76,6 +76,7 @@ void expect_finite(const std::vector<float>& values) {
 
 TEST(NodeFailures, TheOthersGoOnWithItsBatch) {
   for (const AsyncEntry& entry : async_catalogue()) {
+    if (entry.uses.workers) continue;  // unlike ones: hogbatch_test.cpp
     for (const Clock clock : {Clock::real, Clock::virtual_time}) {
       for (const char* device : {"ref", "cpu"}) {
         for (const int64_t bad : {0, 4, 9, 10}) {
@@ -109,6 +110,7 @@ TEST(NodeFailures, TheOthersGoOnWithItsBatch) {
 /// All but one.
 TEST(NodeFailures, OneNodeIsEnough) {
   for (const AsyncEntry& entry : async_catalogue()) {
+    if (entry.uses.workers) continue;  // unlike ones: hogbatch_test.cpp
     SCOPED_TRACE(entry.name);
     for (const Clock clock : {Clock::real, Clock::virtual_time}) {
       AsyncRunner engine(faulty(std::string(entry.name), 4, clock));
@@ -165,6 +167,7 @@ TEST(NodeFailures, AStepThatHasOutlastedItsLeaseIsNotUsed) {
 /// So that nothing of theirs can spoil a mean or a checkpoint.
 TEST(NodeFailures, LeaveZeros) {
   for (const AsyncEntry& entry : async_catalogue()) {
+    if (entry.uses.workers) continue;  // unlike ones: hogbatch_test.cpp
     SCOPED_TRACE(entry.name);
     AsyncRunner engine(faulty(std::string(entry.name), 3, Clock::real));
     QuadraticData data;

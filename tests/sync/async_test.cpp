@@ -50,7 +50,7 @@ class Reference {
       node.lr = quadratic_rate(next);
       node.gradient = data.gradient(next, run_.sync == "hogwild" ? z_ : node.w, run_.hidden,
                                     losses[static_cast<size_t>(next)]);
-      node.time += run_.settings.pace.duration(kAsyncSeed, static_cast<int>(j), node.steps);
+      node.time += run_.settings.pace.duration(kAsyncSeed, static_cast<int>(j), node.steps, 0);
       ++next;
     }
     double last = 0;
@@ -187,6 +187,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const AsyncEntry& entry : async_catalogue()) {
+    if (entry.uses.workers) continue;  // unlike ones: hogbatch_test.cpp
     const std::string sync(entry.name);
     const bool momentum = entry.needs.momentum != SolverNeeds::Momentum::none;
     const bool nesterov = entry.needs.momentum == SolverNeeds::Momentum::nesterov;

@@ -105,7 +105,11 @@ class AsyncCampaign : public ::testing::Test {
     TrainOptions o = testing::tiny_options(data_, "cpu");
     o.deterministic = false;
     o.sync = sync;
-    o.learners = nodes;
+    if (find_async(sync)->uses.workers) {
+      o.worker = fmt::format("live:threads={},batch=2-8 replica:batch=16-64", nodes - 1);
+    } else {
+      o.learners = nodes;
+    }
     o.seed = seed;
     o.epochs = kEpochs;
     return o;

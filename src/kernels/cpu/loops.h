@@ -90,6 +90,7 @@ struct HogwildArrays {
   const float *weights, *gradient;
   float* shared;  // by several threads
   float* next;    // may be `weights`
+  bool overwrites;
 };
 
 /// Dense weights in oneDNN's 16i64o layout: blocks of 16 inputs by 64 outputs, those of the next 64
@@ -123,6 +124,7 @@ struct Loops {
   void (*sgd_step)(const SgdArgs&, const SgdArrays&, int64_t begin, int64_t end);
   /// See device/hogwild_sgd.h.
   void (*hogwild_step)(const SgdArgs&, const HogwildArrays&, int64_t begin, int64_t end);
+  void (*take_shared)(const float* shared, float* own, int64_t begin, int64_t end);
   /// out = Σ factors[t]·terms[t], added up in the order of t; out may be a term. Of the elements
   /// from `begin` to `end`.
   void (*combine)(const float* factors, const float* const* terms, int count, float* out,

@@ -33,14 +33,24 @@ void hogwild_step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n
   const SgdArgs args = args_of(step, spans);
   const HogwildArrays arrays{static_cast<const float*>(spans.weights),
                              static_cast<const float*>(spans.gradient),
-                             static_cast<float*>(spans.slots[0]), static_cast<float*>(spans.next)};
+                             static_cast<float*>(spans.slots[0]), static_cast<float*>(spans.next),
+                             step.coefficients[kHogwildOverwrites] != 0};
   parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
     loops().hogwild_step(args, arrays, begin, end);
   });
 }
 
+void take_shared(const UpdateStep&, const UpdateSpans& spans, int64_t n) {
+  const auto* const shared = static_cast<const float*>(spans.slots[0]);
+  auto* const own = static_cast<float*>(spans.next);
+  parallel_ranges(omp_get_max_threads(), n, [&](int64_t begin, int64_t end) {
+    loops().take_shared(shared, own, begin, end);
+  });
+}
+
 const RegisterUpdate kRegistered{kSgd, "cpu", DType::f32, step_of};
 const RegisterUpdate kHogwild{kHogwildSgd, "cpu", DType::f32, hogwild_step_of};
+const RegisterUpdate kTakes{kTakeShared, "cpu", DType::f32, take_shared};
 
 }  // namespace
 }  // namespace crossbow

@@ -39,16 +39,28 @@ void hogwild_step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n
   const T* g = static_cast<const T*>(spans.gradient);
   T* shared = static_cast<T*>(spans.slots[0]);
   T* next = static_cast<T*>(spans.next);
+  const bool overwrites = step.coefficients[kHogwildOverwrites] != 0;
   for (int64_t i = 0; i < n; ++i) {
     const std::atomic_ref<T> s(shared[i]);
-    next[i] =
-        s.load(std::memory_order_relaxed) - lr * (gradient_scale * g[i] + weight_decay * w[i]);
+    const T before = overwrites ? w[i] : s.load(std::memory_order_relaxed);
+    next[i] = before - lr * (gradient_scale * g[i] + weight_decay * w[i]);
     s.store(next[i], std::memory_order_relaxed);
+  }
+}
+
+template <typename T>
+void take_shared(const UpdateStep&, const UpdateSpans& spans, int64_t n) {
+  T* shared = static_cast<T*>(spans.slots[0]);
+  T* own = static_cast<T*>(spans.next);
+  for (int64_t i = 0; i < n; ++i) {
+    own[i] = std::atomic_ref<T>(shared[i]).load(std::memory_order_relaxed);
   }
 }
 
 const RegisterUpdate kHogwildF32{kHogwildSgd, "ref", DType::f32, hogwild_step_of<float>};
 const RegisterUpdate kHogwildF64{kHogwildSgd, "ref", DType::f64, hogwild_step_of<double>};
+const RegisterUpdate kTakesF32{kTakeShared, "ref", DType::f32, take_shared<float>};
+const RegisterUpdate kTakesF64{kTakeShared, "ref", DType::f64, take_shared<double>};
 const RegisterUpdate kF32{kSgd, "ref", DType::f32, step_of<float>};
 const RegisterUpdate kF64{kSgd, "ref", DType::f64, step_of<double>};
 

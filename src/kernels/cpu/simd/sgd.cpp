@@ -28,17 +28,24 @@ void hogwild_step(const SgdArgs& args, const HogwildArrays& a, int64_t begin, in
   const float scale = args.gradient_scale, decay = args.weight_decay, lr = args.lr;
   int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
-    const F32 d = scale * load(a.gradient + i) + decay * load(a.weights + i);
-    const F32 shared = load_shared(a.shared + i) - lr * d;
+    const F32 weights = load(a.weights + i);
+    const F32 d = scale * load(a.gradient + i) + decay * weights;
+    const F32 shared = (a.overwrites ? weights : load_shared(a.shared + i)) - lr * d;
     store_shared(a.shared + i, shared);
     store(a.next + i, shared);
   }
   for (; i < end; ++i) {
     const float d = scale * a.gradient[i] + decay * a.weights[i];
-    const float shared = load_shared_one(a.shared + i) - lr * d;
+    const float shared = (a.overwrites ? a.weights[i] : load_shared_one(a.shared + i)) - lr * d;
     store_shared_one(a.shared + i, shared);
     a.next[i] = shared;
   }
+}
+
+void take_shared(const float* shared, float* own, int64_t begin, int64_t end) {
+  int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) store(own + i, load_shared(shared + i));
+  for (; i < end; ++i) own[i] = load_shared_one(shared + i);
 }
 
 }  // namespace
@@ -46,6 +53,7 @@ void hogwild_step(const SgdArgs& args, const HogwildArrays& a, int64_t begin, in
 void add_sgd(Loops& loops) {
   loops.sgd_step = sgd_step;
   loops.hogwild_step = hogwild_step;
+  loops.take_shared = take_shared;
 }
 
 }  // namespace crossbow::simd::CROSSBOW_ISA

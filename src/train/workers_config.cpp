@@ -1,0 +1,207 @@
+#include "train/workers_config.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.h"
+#include "core/nearest.h"
+#include "core/text.h"
+#include "device/device.h"
+#include "train/team_config.h"
+
+namespace crossbow {
+namespace {
+
+constexpr const char* kForm = "live:threads=1,batch=1-64 or replica:threads=1,batch=64-1024";
+constexpr int64_t kLargestBatch = 1 << 20;
+
+/// Cuts the text before the first `end` off, and `end` with it.
+std::string_view cut(std::string_view& text, char end) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(text.size(), part.size() + 1));
+  return part;
+}
+
+template <typename Number>
+Number number_in(std::string_view worker, std::string_view key, std::string_view text, Number least,
+                 Number most) {
+  Number value{};
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size()) {
+    fail_usage("`worker` {}: '{}' is not a number for {}; write {}", worker, text, key, kForm);
+  }
+  if (!(value >= least && value <= most)) {
+    fail_usage("`worker` {}: {} must be in {} to {}", worker, key, least, most);
+  }
+  return value;
+}
+
+void set_key(WorkerConfig& worker, std::string_view all, std::string_view key,
+             std::string_view value) {
+  if (key == "threads") {
+    worker.threads = number_in<int>(all, key, value, 1, kMostLearners);
+  } else if (key == "batch") {
+    std::string_view rest = value;
+    worker.least = worker.most = number_in<int64_t>(all, key, cut(rest, '-'), 1, kLargestBatch);
+    if (value.find('-') != value.npos) {
+      worker.most = number_in<int64_t>(all, key, rest, worker.least, kLargestBatch);
+    }
+  } else if (key == "beta" && !worker.replica) {
+    worker.beta = number_in<double>(all, key, value, 0.001, 1);
+  } else if (key == "device") {
+    if (value != "cpu") {
+      fail_usage("`worker` {}: device {} does not exist yet in this version, which knows cpu", all,
+                 value);
+    }
+  } else {
+    const std::vector<std::string_view> known =
+        worker.replica ? std::vector<std::string_view>{"threads", "batch", "device"}
+                       : std::vector<std::string_view>{"threads", "batch", "beta", "device"};
+    fail_usage("`worker` {}: a {} worker has no '{}'; it has {}{}", all, worker.kind(), key,
+               fmt::join(known, ", "), did_you_mean(key, known));
+  }
+}
+
+WorkerConfig worker_of(std::string_view text) {
+  const std::string_view all = text;
+  WorkerConfig worker;
+  const std::string_view kind = cut(text, ':');
+  if (kind != "live" && kind != "replica") {
+    fail_usage("`worker` {}: a worker is live or replica; write {}", all, kForm);
+  }
+  worker.replica = kind == "replica";
+  while (!text.empty()) {
+    std::string_view item = cut(text, ',');
+    const std::string_view key = cut(item, '=');
+    set_key(worker, all, key, item);
+  }
+  return worker;
+}
+
+/// Sizes of steps are least·α^i, and multiples of the smallest of all.
+void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) {
+  if (worker.least % smallest != 0) {
+    fail_usage(
+        "`worker` {}: its smallest batch, {}, must be a multiple of the smallest of all, {}; {} is "
+        "one",
+        worker.kind(), worker.least, smallest, (worker.least / smallest + 1) * smallest);
+  }
+  const int64_t below = Coordinator::sizes(worker.least, worker.most, factor).back();
+  if (below != worker.most) {
+    fail_usage(
+        "`worker` {}: its batches from {} grow by a factor of {}, so that they reach {} or {}, not "
+        "{}",
+        worker.kind(), worker.least, factor, below, below * factor, worker.most);
+  }
+}
+
+/// All cores but one, and the last one. The sizes suit the cores of a CPU: a core computes rows of
+/// the mlp of 8×512 about as fast in batches of 64 as in larger ones.
+std::string default_workers(const TrainOptions& o) {
+  const int cores = device_kind(device_list(o.device).kind).cores;
+  return fmt::format("live:threads={},batch=1-64 replica:threads=1,batch=64-1024",
+                     std::max(1, cores - 1));
+}
+
+}  // namespace
+
+std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& o) {
+  return make_async(o.sync, {sync_options(o, 1), o.gossip_probability, o.merge});
+}
+
+std::string text_of(const std::vector<WorkerConfig>& workers) {
+  std::string text;
+  for (const WorkerConfig& w : workers) {
+    text += fmt::format("{}a {} of {}, batches of {}", text.empty() ? "" : "; ",
+                        w.replica ? "replica" : "live worker", count(w.threads, "thread"), w.least);
+    if (w.most > w.least) text += fmt::format(" to {}", w.most);
+  }
+  return text;
+}
+
+std::vector<int64_t> step_rows(const WorkerConfig& worker, const AsyncAlgorithm& algorithm) {
+  return Coordinator::sizes(worker.least, worker.most, algorithm.step_factor());
+}
+
+bool has_unlike_workers(const std::string& sync) {
+  const AsyncEntry* const entry = find_async(sync);
+  return entry && entry->uses.workers;
+}
+
+std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
+  std::vector<WorkerConfig> workers;
+  for (std::string_view text = *o.worker; !text.empty();) {
+    const std::string_view one = cut(text, ' ');
+    if (!one.empty()) workers.push_back(worker_of(one));
+  }
+  if (workers.empty()) fail_usage("`worker`: there is none; write {}", kForm);
+  int nodes = 0;
+  int64_t smallest = workers.front().least;
+  for (const WorkerConfig& worker : workers) {
+    nodes += worker.nodes();
+    smallest = std::min(smallest, worker.least);
+  }
+  if (nodes > kMostLearners) {
+    fail_usage("`worker`: they have {} threads; at most {} can train", nodes, kMostLearners);
+  }
+  const int64_t factor = algorithm_of(o)->step_factor();
+  const int most = device_kind(device_list(o.device).kind).threads;
+  for (const WorkerConfig& worker : workers) {
+    expect_sizes(worker, smallest, factor);
+    if (worker.threads_per_node() > most) {
+      fail_usage("`worker` {}: on {} it can have {} threads", worker.kind(), o.device, most);
+    }
+  }
+  return workers;
+}
+
+void fill_workers(TrainOptions& o) {
+  if (!has_unlike_workers(o.sync)) return;
+  if (!o.worker) o.worker = default_workers(o);
+  int64_t smallest = kLargestBatch;
+  for (const WorkerConfig& worker : workers_of(o)) smallest = std::min(smallest, worker.least);
+  if (o.batch != TrainOptions{}.batch && o.batch != smallest) {
+    fail_usage("`batch` {}: the workers of `sync` {} have batches of their own; see `worker`",
+               o.batch, o.sync);
+  }
+  o.batch = smallest;
+}
+
+void validate_workers(const TrainOptions& o) {
+  if (!has_unlike_workers(o.sync)) {
+    if (!o.worker) return;
+    fail_usage(
+        "`worker`: `sync` {} has learners that are alike; choose hogbatch or "
+        "adaptive-hogbatch",
+        o.sync);
+  }
+  const auto refuse = [&](bool set, std::string_view name) {
+    if (set) fail_usage("`{}`: the workers of `sync` {} say it; see `worker`", name, o.sync);
+  };
+  refuse(o.learners.has_value(), "learners");
+  refuse(o.threads_per_learner.has_value(), "threads-per-learner");
+  const auto refuse_use = [&](bool set, std::string_view name) {
+    if (set) fail_usage("`{}`: `sync` {} has no use for it; leave it out", name, o.sync);
+  };
+  refuse_use(o.splits > 1, "splits");
+  refuse_use(o.lr_scaling == "adascale", "lr-scaling` adascale");
+}
+
+NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch) {
+  NodeWorker node;
+  node.replica = worker.replica;
+  node.rows = step_rows(worker, algorithm);
+  node.terms = {.nodes = worker.nodes(),
+                .least = worker.least / batch,
+                .most = worker.most / batch,
+                .first = (worker.replica ? worker.most : worker.least) / batch,
+                .updates_per_step = worker.beta};
+  return node;
+}
+
+double rate_exponent(const TrainOptions& o) {
+  if (!has_unlike_workers(o.sync) || o.lr_scaling == "none") return 0;
+  return o.lr_scaling == "sqrt" ? 0.5 : 1;
+}
+
+}  // namespace crossbow

@@ -1,0 +1,51 @@
+// What a run's options say of unlike workers (learner/coordinator.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "learner/async_engine.h"
+#include "train/options.h"
+
+namespace crossbow {
+
+/// KIND:key=value,… of `worker`. A plain value.
+struct WorkerConfig {
+  bool replica = false;  // else live
+  /// Of a live worker as many nodes, of one thread each; of a replica the threads of its one node.
+  int threads = 1;
+  int64_t least = 1, most = 1;  // rows of its steps
+  double beta = 1;              // what a step of a live worker counts for among the updates
+
+  int nodes() const { return replica ? 1 : threads; }
+  int threads_per_node() const { return replica ? threads : 1; }
+  std::string kind() const { return replica ? "replica" : "live"; }
+};
+
+/// "a live worker of 1 thread, batches of 1 to 64; a replica of 1 thread, batches of 64 to 1024".
+std::string text_of(const std::vector<WorkerConfig>& workers);
+
+/// Of options whose algorithm has unlike workers and whose `worker` is set. Throws UsageError for a
+/// text that says something else, or sizes that do not fit each other.
+std::vector<WorkerConfig> workers_of(const TrainOptions& options);
+
+/// Whether the algorithm of that name has unlike workers.
+bool has_unlike_workers(const std::string& sync);
+
+/// For such an algorithm: chooses the workers where they are left open, and makes the smallest of
+/// their batches the run's. For any other, throws UsageError if workers are given. Does nothing the
+/// second time.
+void fill_workers(TrainOptions& options);
+/// Throws UsageError if options of other algorithms are set beside workers, or the reverse.
+void validate_workers(const TrainOptions& options);
+
+/// Rows of the worker's steps, ascending.
+std::vector<int64_t> step_rows(const WorkerConfig& worker, const AsyncAlgorithm& algorithm);
+/// Of such options.
+std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& options);
+/// What the engine is told of a worker, in a run with batches of so many rows.
+NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch);
+/// By what a step's rate grows with its size: 0, 1/2 or 1.
+double rate_exponent(const TrainOptions& options);
+
+}  // namespace crossbow

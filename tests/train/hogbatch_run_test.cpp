@@ -1,0 +1,151 @@
+// Runs of unlike workers: what the options say, and what a run keeps and tells.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+#include "support/error_text.h"
+#include "support/node_states.h"
+#include "support/text.h"
+#include "train/checkpoints.h"
+#include "train/config.h"
+#include "train/recipe.h"
+#include "train/run_config.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using testing::error_of;
+using testing::expect_same_bits;
+using testing::expect_says;
+using testing::load;
+using testing::rows_learned;
+using testing::StopAfter;
+using testing::tiny_net;
+using testing::TinyData;
+
+class HogbatchRuns : public ::testing::Test {
+ protected:
+  TrainOptions options(const std::string& run, const std::string& sync = "adaptive-hogbatch") {
+    TrainOptions o = testing::tiny_options(data_, "cpu");
+    o.threads_per_learner.reset();
+    o.deterministic = false;
+    o.out = (runs_.path() / run).string();
+    o.sync = sync;
+    o.worker = "live:threads=2,batch=2-8 replica:batch=16-32";
+    return o;
+  }
+  std::string refusal(const std::function<void(TrainOptions&)>& change) {
+    TrainOptions o = options("refused");
+    change(o);
+    return error_of([&] { train(tiny_net, o); });
+  }
+
+  TinyData data_{175};  // 88 batches of 2, the last one of a row
+  data::TemporaryFolder runs_;
+};
+
+TEST_F(HogbatchRuns, BothTrainOnEachRow) {
+  for (const char* sync : {"hogbatch", "adaptive-hogbatch"}) {
+    for (const char* clock : {"real", "virtual"}) {
+      for (const char* merge : {"difference", "overwrite"}) {
+        SCOPED_TRACE(std::string(sync) + ' ' + clock + ' ' + merge);
+        TrainOptions o = options(std::string(sync) + clock + merge, sync);
+        o.clock = clock;
+        o.merge = merge;
+        const TrainResult r = train(tiny_net, o);
+        EXPECT_EQ(rows_learned(r.nodes), 3 * 175);
+        ASSERT_EQ(r.workers.size(), 2u);
+        EXPECT_EQ(r.workers[0].rows + r.workers[1].rows, 3 * 175);
+        EXPECT_EQ(r.workers[0].batch_min, 2);
+        EXPECT_LE(r.workers[1].batch_max, 32);
+        EXPECT_GE(r.workers[1].batch_min, 16);
+        EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
+        EXPECT_EQ(r.options.batch, 2);
+      }
+    }
+  }
+}
+
+TEST_F(HogbatchRuns, WorkersAreChosenByTheDevicesCores) {
+  TrainOptions o = options("by-name");
+  o.worker.reset();
+  const RunConfig c = resolve(o, Recipe{});
+  ASSERT_EQ(c.teams.size(), 1u);
+  ASSERT_EQ(c.teams[0].workers.size(), 2u);
+  EXPECT_EQ(c.teams[0].workers[0].threads, std::max(1, device_kind("cpu").cores - 1));
+  EXPECT_TRUE(c.teams[0].workers[1].replica);
+  EXPECT_EQ(c.batch, 1);
+  EXPECT_EQ(option_text(resolve(c.options, Recipe{}).options, *find_option("worker")),
+            option_text(c.options, *find_option("worker")));
+}
+
+/// On the virtual clock, stopped anywhere.
+TEST_F(HogbatchRuns, AResumedRunHasTheSameBits) {
+  TrainOptions whole = options("whole");
+  whole.clock = "virtual";
+  train(tiny_net, whole);
+  for (const int calls : {3, 20, 45, 70}) {
+    SCOPED_TRACE(calls);
+    TrainOptions o = options("stopped-" + std::to_string(calls));
+    o.clock = "virtual";
+    StopAfter stop(calls);
+    EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+    o.resume = o.out;
+    train(tiny_net, o);
+    expect_same_bits(load(*whole.out), load(*o.out));
+  }
+}
+
+TEST_F(HogbatchRuns, MetricsTellWorkersByEpoch) {
+  const TrainOptions o = options("metrics");
+  train(tiny_net, o);
+  std::ifstream file(*o.out + "/metrics.jsonl");
+  std::string line;
+  int epochs = 0;
+  while (std::getline(file, line)) {
+    const auto json = nlohmann::json::parse(line);
+    if (!json.contains("workers")) continue;
+    ++epochs;
+    EXPECT_EQ(json["workers"].size(), 2u);
+    EXPECT_EQ(json["workers"][0]["kind"], "live");
+    EXPECT_EQ(json["workers"][1]["rows"].get<int64_t>() + json["workers"][0]["rows"].get<int64_t>(),
+              epochs * 175);
+  }
+  EXPECT_EQ(epochs, 3);
+}
+
+TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
+  const auto worker = [&](const char* text) {
+    return refusal([&](TrainOptions& o) { o.worker = text; });
+  };
+  expect_says(worker(""), "`worker`: there is none");
+  expect_says(worker("lives"), "a worker is live or replica");
+  expect_says(worker("live:thread=2"), "no 'thread'; it has threads, batch, beta, device");
+  expect_says(worker("replica:beta=0.5"), "no 'beta'");
+  expect_says(worker("live:threads=two"), "'two' is not a number for threads");
+  expect_says(worker("live:threads=0"), "threads must be in 1 to");
+  expect_says(worker("live:batch=8-2"), "batch must be in 8 to");
+  expect_says(worker("live:batch=1-100"), "they reach 64 or 128, not 100");
+  expect_says(worker("live:batch=4 replica:batch=6"),
+              "must be a multiple of the smallest of all, 4");
+  expect_says(worker("replica:device=cuda"), "does not exist yet");
+  expect_says(worker("replica:batch=256"), "`batch` 256");
+  expect_says(refusal([](TrainOptions& o) { o.learners = 2; }), "`learners`");
+  expect_says(refusal([](TrainOptions& o) { o.batch = 4; }), "`batch` 4");
+  expect_says(refusal([](TrainOptions& o) { o.splits = 2; }), "`splits`");
+  expect_says(refusal([](TrainOptions& o) { o.momentum = 0.9; }), "`momentum` 0.9");
+  expect_says(refusal([](TrainOptions& o) { o.lr_scaling = "adascale"; }), "adascale");
+  expect_says(refusal([](TrainOptions& o) { o.sync = "hogwild"; }), "`worker`");
+  expect_says(refusal([](TrainOptions& o) {
+                o.sync = "hogbatch";
+                o.alpha = 2;
+              }),
+              "`alpha`");
+}
+
+}  // namespace
+}  // namespace crossbow
