@@ -13,7 +13,6 @@ TIGHT = "sma-tight"  # sma-paper with learners held as tightly to the central mo
 ALGORITHMS = ["sma", "sma-paper", TIGHT, "easgd", "local-sgd", "ssgd"]
 MULTIPLES = [1, 2, 4]  # of the rate that suits one learner best; also each k asked for, up to k
 CENTRAL_MOMENTUM = 0.9  # sma-paper's default
-SETTINGS_LEARNERS = [4, 8, 16]
 
 
 def tight_alpha(learners):
@@ -62,16 +61,6 @@ def best_rate(records):
     return best and best["job"]["rate"]
 
 
-def settings(job):
-    """Each factor of sma-paper on its own, away from the defaults: central momentum 0.9, alpha 1/k,
-    exchanges after every step."""
-    alphas = (f"{share / job.learners:g}" for share in (0.5, 2))
-    changes = [("--central-momentum", "0"), ("--central-momentum", "0.5")]
-    changes += [*(("--alpha", alpha) for alpha in alphas), ("--sync-period", "4")]
-    for change in changes:
-        yield dataclasses.replace(job, stage="settings", options=(*job.options, *change))
-
-
 def best_job(results, job):
     """With the best of its algorithm's rates; None if none was tried."""
     fields = job.key()
@@ -82,7 +71,7 @@ def best_job(results, job):
 
 def run(runner, args):
     """All k and algorithms at the base rate first, then at larger ones, all with the first seed;
-    then settings of sma-paper, and the other seeds, at the best rates."""
+    then the other seeds at the best rates."""
     task = tasks.TASKS[args.task]
     first = tasks.Job(  # one learner; its rate is yet to be set
         *(task.name, "efficiency", "crossbow", "", tasks.SMALLEST_BATCH, math.nan),
@@ -103,16 +92,10 @@ def run(runner, args):
                 record = runner.do(together(first, algorithm, k, multiple))
                 if record and record["outcome"] == "diverged":
                     diverged.add((k, algorithm))
-
-    def best(algorithm, k):
-        return best_job(runner.results, together(first, algorithm, k, 1))
-
-    if "sma-paper" in args.algorithms:
-        for k in sorted(set(SETTINGS_LEARNERS) & set(learners)):
-            if paper := best("sma-paper", k):
-                for changed in settings(paper):
-                    runner.do(changed)
-    chosen = [first, *(best(algorithm, k) for k in learners for algorithm in args.algorithms)]
+    chosen = [first]
+    for k in learners:
+        for algorithm in args.algorithms:
+            chosen.append(best_job(runner.results, together(first, algorithm, k, 1)))
     for seed in range(2, args.seeds + 1):
         for job in filter(None, chosen):
             runner.do(dataclasses.replace(job, seed=seed))

@@ -82,15 +82,15 @@ def noise_by_epoch(title, records):
 def epochs_by_learners(title, target, records):
     """The median of the seeds, at the best of each algorithm's rates; None without many learners.
     What missed the target has no point."""
-    runs, lines = select(records, stage="efficiency"), {}
-    for (algorithm, k), at_rate in efficiency.at_rates(runs, efficiency.best_rate).items():
+    lines = {}
+    for (algorithm, k), at_rate in efficiency.at_rates(records, efficiency.best_rate).items():
         epochs = statistics.median(map(epochs_to_target, at_rate)) if at_rate else math.inf
         if math.isfinite(epochs):
             lines.setdefault(algorithm, {})[k] = epochs
     alone = lines.pop("none", {})
     if not lines:
         return None
-    learners = sorted({r["job"]["learners"] for r in runs})
+    learners = sorted({r["job"]["learners"] for r in records})
     most = max(epochs for best in lines.values() for epochs in best.values()) + 1
     title = f"{title}: epochs to {target:.1%}, batch {tasks.SMALLEST_BATCH} a learner"
     chart = Chart(title, "learners", (-0.3, math.log2(max(learners)) + 0.9), (0, most))

@@ -117,24 +117,7 @@ def smallest_rate(records):
     return min(r["job"]["rate"] for r in records)
 
 
-def settings_table(settings, efficiency_runs):
-    """Each changed factor beside the defaults at the same rate."""
-    rates = {record["job"]["learners"]: record["job"]["rate"] for record in settings}
-    columns = sorted(rates)
-    plain = select(efficiency_runs, variant="", sync="sma-paper")
-    rows = {"defaults": {k: select(plain, learners=k, rate=rates[k]) for k in columns}}
-    for record in settings:
-        job = record["job"]
-        name, value = job["options"][-2:]
-        if name == "--alpha":
-            value = f"{float(value) * job['learners']:g}/k"
-        rows.setdefault(f"`{name} {value}`", {}).setdefault(job["learners"], []).append(record)
-    cells = [[name, *(epochs_cell(row.get(k, [])) for k in columns)] for name, row in rows.items()]
-    return table(["", *(f"k = {k}, rate {rates[k]:g}" for k in columns)], cells)
-
-
-def efficiency_parts(records, task, target):
-    runs, settings = (select(records, stage=stage) for stage in ("efficiency", "settings"))
+def efficiency_parts(runs, task, target):
     alone = select(runs, learners=1)
     many = [r for r in runs if r["job"]["learners"] > 1]
     about = f"epochs to {target:.1%} of k learners, batch {tasks.SMALLEST_BATCH} each"
@@ -148,8 +131,6 @@ def efficiency_parts(records, task, target):
         parts += [algorithms_table(many, smallest_rate)]
         parts += ["At the best of the rates tried with seed 1:\n"]
         parts += [algorithms_table(many, efficiency.best_rate)]
-    if settings:
-        parts += ["`sma-paper` with one setting changed:\n", settings_table(settings, runs)]
     return parts
 
 
@@ -227,7 +208,7 @@ def markdown(results):
         for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
             of_target = select(of_task, target=(target, None))  # speed has none
             timed = select(of_target, stage=tuple(accuracy.STAGES))
-            counted = select(of_target, stage=("efficiency", "settings"))
+            counted = select(of_target, stage="efficiency")
             if by_default := select(of_target, stage="defaults"):
                 parts += defaults_parts(by_default, task.name, target)
             if timed:

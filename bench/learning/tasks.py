@@ -50,7 +50,7 @@ class Job:
     """One training run. All fields but `stop_after` are its key in the results."""
 
     task: str
-    stage: str  # tune, speed, final, efficiency, settings, defaults or large
+    stage: str  # tune, speed, final, efficiency, defaults or large
     side: str  # crossbow, pytorch or jax
     variant: str  # the way to run the side
     batch: int  # of each learner
