@@ -2,7 +2,10 @@
 
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 40, 44
-COLOURS = ["#0b6e4f", "#d1495b", "#30638e", "#edae49", "#7b5ea7"]
+COLOURS = [
+    *("#0b6e4f", "#d1495b", "#30638e", "#edae49", "#7b5ea7"),
+    *("#6c757d", "#2a9df4", "#8f5a2a", "#e377c2"),
+]
 
 
 def colour(i):

@@ -10,7 +10,6 @@ struct Planned {
 };
 
 constexpr std::string_view kGpus = "training on GPUs", kMachines = "training on several machines",
-                           kWorkers = "training with workers of several kinds",
                            kWeights = "training from the weights of a file",
                            kSaves = "saving within an epoch", kData = "reading such data sets";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
@@ -23,8 +22,6 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"ranks", kMachines},
                                 {"min-ranks", kMachines},
                                 {"spares", kMachines},
-                                {"worker", kWorkers},
-                                {"workers", kWorkers},
                                 {"init", kWeights},
                                 {"freeze", kWeights},
                                 {"checkpoint-every", kSaves},

@@ -289,7 +289,7 @@ void AsyncEngine::describe_turn(int node) {
   if (work) {
     nodes_.begin_step(node);
     s.lr = segment().rate(work->first) *
-           std::pow(static_cast<double>(work->size), settings_.rate_exponent);
+           std::pow(static_cast<double>(work->size) / settings_.rate_size, settings_.rate_exponent);
     s.rows = rows_of(*work);
     s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
                                       work->size * options().batch.rows);

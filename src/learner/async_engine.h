@@ -35,8 +35,9 @@ struct AsyncSettings {
   std::optional<double> lease;
   /// To whom the nodes belong, in this order, where they are unlike.
   std::vector<NodeWorker> workers = {};
-  int64_t samples = 0;       // of unlike workers: in an epoch
-  double rate_exponent = 0;  // of unlike workers: a step of s batches has s^exponent times the rate
+  int64_t samples = 0;  // of unlike workers: in an epoch
+  /// Of unlike workers: a step of s batches has (s / rate_size)^rate_exponent times the rate.
+  double rate_exponent = 0, rate_size = 1;
 };
 
 /// The learners of one device, here called nodes, step at their own pace. A node's turn ends one

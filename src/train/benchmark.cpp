@@ -5,6 +5,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "core/error.h"
 #include "core/rng.h"
 #include "plan/tuner.h"
 
@@ -198,6 +199,12 @@ const TeamConfig& fastest(const ModelSpec& spec, const RunConfig& config, double
 }  // namespace
 
 BenchmarkResult benchmark(const RunConfig& config, const ModelSpec& spec, double seconds) {
+  if (has_unlike_workers(config.options.sync)) {
+    fail_usage(
+        "`sync` {}: its workers are measured as they train; `crossbow train` tells how busy "
+        "each has been",
+        config.options.sync);
+  }
   const TeamConfig& team = fastest(spec, config, seconds / 4);
   BenchmarkResult result = Bench(spec, config, team).measure(seconds);
   result.arrangement = team.arrangement;

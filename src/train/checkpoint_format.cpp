@@ -148,14 +148,14 @@ void expect_workers(const EnginePlace& place, const TrainOptions& options) {
   const auto algorithm = algorithm_of(options);
   if (place.workers.size() != workers.size()) fail("{} workers", place.workers.size());
   for (size_t w = 0; w < workers.size(); ++w) {
-    const int64_t rows = place.workers[w].size * options.batch;
+    const int64_t rows = place.workers[w].size * batch_of(options);
     const std::vector<int64_t> known = step_rows(workers[w], *algorithm);
     if (std::find(known.begin(), known.end(), rows) == known.end()) fail("steps of {} rows", rows);
   }
 }
 
 void expect_within_epoch(const Checkpoint& c) {
-  const int64_t batch = c.options.batch;
+  const int64_t batch = batch_of(c.options);
   if (batch < 1 || batch > c.samples) fail("{} images in batches of {}", c.samples, batch);
   const int64_t batches = (c.samples - 1) / batch + 1;
   if (c.position.batch > batches) fail("batch {} of {}", c.position.batch, batches);

@@ -27,7 +27,7 @@ const std::array kTable = {
     OptionEntry{"device", "NAME",
                 "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; ref: the slow reference",
                 &O::device},
-    OptionEntry{"batch", "N", "images a step and learner", &O::batch},
+    OptionEntry{"batch", "N", "images a step and learner; of hogbatch: that lr is for", &O::batch},
     OptionEntry{
         "splits", "N",
         "at most so many parts of a batch, one by one, to need less memory; batch norm sees a part",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,19 @@ struct EpochRecord {
 const EpochRecord* best_of(const std::vector<EpochRecord>& history);
 /// How many evaluations have followed that one.
 int64_t evaluations_since_best(const std::vector<EpochRecord>& history);
+
+/// Of unlike workers one, in the run so far. A plain value.
+struct WorkerReport {
+  std::string kind, device;
+  int64_t updates = 0, rows = 0;
+  int64_t batch = 0;                     // of its next step
+  int64_t batch_min = 0, batch_max = 0;  // of its steps; 0 if it had none
+  int64_t repeated_rows = 0;             // trained on although they may have been before
+  double busy_fraction = 0;              // of its nodes' time
+  int failed_nodes = 0, nodes = 0;
+
+  bool failed() const { return failed_nodes == nodes; }
+};
 
 /// From a place between two steps on, so many learners train on each device.
 struct LearnerChange {

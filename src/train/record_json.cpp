@@ -207,6 +207,25 @@ json to_json(const std::vector<NodeState>& nodes) {
   return list;
 }
 
+json to_json(const std::vector<WorkerReport>& workers) {
+  json list = json::array();
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const WorkerReport& r = workers[w];
+    list.push_back({{"worker", w},
+                    {"kind", r.kind},
+                    {"device", r.device},
+                    {"updates", r.updates},
+                    {"rows", r.rows},
+                    {"batch", r.batch},
+                    {"batch_min", r.batch_min},
+                    {"batch_max", r.batch_max},
+                    {"repeated_rows", r.repeated_rows},
+                    {"busy_fraction", r.busy_fraction},
+                    {"failed", r.failed()}});
+  }
+  return list;
+}
+
 json to_json(const Position& p) {
   json nodes = json::array(), workers = json::array();
   for (const NodeState& node : p.engine.nodes) nodes.push_back(state_json(node));

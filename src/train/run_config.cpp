@@ -48,7 +48,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.loss = loss_of(o);
   c.device = device_list(o.device);
   c.precision = used_precision(o);
-  c.batch = o.batch;
+  c.batch = batch_of(o);
   c.splits = o.splits;
   c.augment = {static_cast<int>(*o.pad), *o.mirror};
   c.optimizer = make_sgd({*o.momentum, *o.weight_decay, *o.nesterov});
@@ -171,6 +171,7 @@ std::unique_ptr<Engine> RunConfig::engine(Models models, const TeamConfig& team,
   }
   settings.samples = samples;
   settings.rate_exponent = rate_exponent(options);
+  settings.rate_size = static_cast<double>(options.batch) / static_cast<double>(batch);
   return std::make_unique<AsyncEngine>(by_node, team.async, std::move(settings), o);
 }
 

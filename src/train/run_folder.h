@@ -12,7 +12,6 @@
 #include "plan/tuner.h"
 #include "train/checkpoint.h"
 #include "train/line_file.h"
-#include "train/worker_report.h"
 
 namespace crossbow {
 

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
+#include "train/workers_config.h"
 
 namespace crossbow {
 namespace {
@@ -31,7 +32,7 @@ void summarise(const Checkpoint& c, RunSummary& run) {
   }
   const auto samples = static_cast<double>(c.samples);
   const double batches =
-      static_cast<double>(c.position.batch) * static_cast<double>(c.options.batch);
+      static_cast<double>(c.position.batch) * static_cast<double>(batch_of(c.options));
   const double seen = static_cast<double>(c.position.epoch) * samples + std::min(batches, samples);
   if (run.train_seconds > 0) run.images_per_second = seen / run.train_seconds;
 }

@@ -11,7 +11,6 @@
 #include "train/observer.h"
 #include "train/options.h"
 #include "train/record.h"
-#include "train/worker_report.h"
 
 namespace crossbow {
 

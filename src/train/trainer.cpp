@@ -221,7 +221,8 @@ bool Trainer::train_epoch() {
   return done;
 }
 
-/// To the end of the epoch, the next drop of the rate or another number of learners.
+/// To the end of the epoch or another number of learners; where learners wait for each other, to
+/// the next drop of the rate.
 bool Trainer::train_segment() {
   const int64_t first = position_.batch;
   const int64_t k = engine().learners();
@@ -238,7 +239,7 @@ bool Trainer::train_segment() {
   segment.epoch = position_.epoch;
   segment.epoch_batches = batches_->batches();
   segment.first_batch = first;
-  segment.batches = iterations > left / k ? left : iterations * k;
+  segment.batches = team_->config.async || iterations > left / k ? left : iterations * k;
   segment.after_first_drop = drops > 0;
   segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };

@@ -158,13 +158,13 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
 void fill_workers(TrainOptions& o) {
   if (!has_unlike_workers(o.sync)) return;
   if (!o.worker) o.worker = default_workers(o);
+}
+
+int64_t batch_of(const TrainOptions& o) {
+  if (!has_unlike_workers(o.sync)) return o.batch;
   int64_t smallest = kLargestBatch;
   for (const WorkerConfig& worker : workers_of(o)) smallest = std::min(smallest, worker.least);
-  if (o.batch != TrainOptions{}.batch && o.batch != smallest) {
-    fail_usage("`batch` {}: the workers of `sync` {} have batches of their own; see `worker`",
-               o.batch, o.sync);
-  }
-  o.batch = smallest;
+  return smallest;
 }
 
 void validate_workers(const TrainOptions& o) {
@@ -200,8 +200,37 @@ NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorit
 }
 
 double rate_exponent(const TrainOptions& o) {
-  if (!has_unlike_workers(o.sync) || o.lr_scaling == "none") return 0;
+  if (o.lr_scaling == "none") return 0;
   return o.lr_scaling == "sqrt" ? 0.5 : 1;
+}
+
+std::vector<WorkerReport> worker_reports(const std::vector<WorkerConfig>& workers,
+                                         const EnginePlace& place, int64_t batch,
+                                         const std::string& device) {
+  std::vector<WorkerReport> reports;
+  auto node = place.nodes.begin();
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const WorkerState& state = place.workers[w];
+    WorkerReport r;
+    r.kind = workers[w].kind();
+    r.device = device;
+    r.nodes = workers[w].nodes();
+    r.batch = state.size * batch;
+    r.batch_min = state.least * batch;
+    r.batch_max = state.most * batch;
+    r.repeated_rows = state.repeated * batch;
+    double busy = 0, all = 0;
+    for (int n = 0; n < r.nodes; ++n, ++node) {
+      r.updates += node->report.updates;
+      r.rows += node->report.rows;
+      r.failed_nodes += node->failed ? 1 : 0;
+      busy += node->report.busy;
+      all += node->report.busy + node->report.waiting;
+    }
+    if (all > 0) r.busy_fraction = busy / all;
+    reports.push_back(r);
+  }
+  return reports;
 }
 
 }  // namespace crossbow

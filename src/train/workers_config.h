@@ -6,6 +6,7 @@
 
 #include "learner/async_engine.h"
 #include "train/options.h"
+#include "train/record.h"
 
 namespace crossbow {
 
@@ -32,10 +33,11 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& options);
 /// Whether the algorithm of that name has unlike workers.
 bool has_unlike_workers(const std::string& sync);
 
-/// For such an algorithm: chooses the workers where they are left open, and makes the smallest of
-/// their batches the run's. For any other, throws UsageError if workers are given. Does nothing the
-/// second time.
+/// For such an algorithm: chooses the workers where they are left open.
 void fill_workers(TrainOptions& options);
+/// The rows that count as a batch of the run: those of the smallest step of unlike workers, for
+/// whom `batch` is what `lr` is for; else `batch`.
+int64_t batch_of(const TrainOptions& options);
 /// Throws UsageError if options of other algorithms are set beside workers, or the reverse.
 void validate_workers(const TrainOptions& options);
 
@@ -45,7 +47,11 @@ std::vector<int64_t> step_rows(const WorkerConfig& worker, const AsyncAlgorithm&
 std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& options);
 /// What the engine is told of a worker, in a run with batches of so many rows.
 NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch);
-/// By what a step's rate grows with its size: 0, 1/2 or 1.
+/// What workers have done; none if the nodes are alike. `batch`: rows of the run's.
+std::vector<WorkerReport> worker_reports(const std::vector<WorkerConfig>& workers,
+                                         const EnginePlace& place, int64_t batch,
+                                         const std::string& device);
+/// Of such options: to what power of its rows a step's rate grows: 0, 1/2 or 1.
 double rate_exponent(const TrainOptions& options);
 
 }  // namespace crossbow

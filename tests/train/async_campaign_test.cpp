@@ -106,6 +106,7 @@ class AsyncCampaign : public ::testing::Test {
     o.deterministic = false;
     o.sync = sync;
     if (find_async(sync)->uses.workers) {
+      o.threads_per_learner.reset();
       o.worker = fmt::format("live:threads={},batch=2-8 replica:batch=16-64", nodes - 1);
     } else {
       o.learners = nodes;

@@ -60,11 +60,13 @@ TEST_F(HogbatchRuns, BothTrainOnEachRow) {
         EXPECT_EQ(rows_learned(r.nodes), 3 * 175);
         ASSERT_EQ(r.workers.size(), 2u);
         EXPECT_EQ(r.workers[0].rows + r.workers[1].rows, 3 * 175);
-        EXPECT_EQ(r.workers[0].batch_min, 2);
+        EXPECT_LE(r.workers[0].batch_max, 8);
         EXPECT_LE(r.workers[1].batch_max, 32);
-        EXPECT_GE(r.workers[1].batch_min, 16);
+        if (r.workers[0].updates > 0) EXPECT_GE(r.workers[0].batch_min, 2);
+        if (r.workers[1].updates > 0) EXPECT_GE(r.workers[1].batch_min, 16);
+        if (o.clock == "virtual")
+          EXPECT_GT(std::min(r.workers[0].updates, r.workers[1].updates), 0);
         EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
-        EXPECT_EQ(r.options.batch, 2);
       }
     }
   }
@@ -86,12 +88,12 @@ TEST_F(HogbatchRuns, WorkersAreChosenByTheDevicesCores) {
 /// On the virtual clock, stopped anywhere.
 TEST_F(HogbatchRuns, AResumedRunHasTheSameBits) {
   TrainOptions whole = options("whole");
-  whole.clock = "virtual";
+  whole.deterministic = true;  // which implies the virtual clock
   train(tiny_net, whole);
-  for (const int calls : {3, 20, 45, 70}) {
+  for (const int calls : {3, 15, 30, 45}) {
     SCOPED_TRACE(calls);
     TrainOptions o = options("stopped-" + std::to_string(calls));
-    o.clock = "virtual";
+    o.deterministic = true;
     StopAfter stop(calls);
     EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
     o.resume = o.out;
@@ -135,7 +137,6 @@ TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
   expect_says(worker("replica:device=cuda"), "does not exist yet");
   expect_says(worker("replica:batch=256"), "`batch` 256");
   expect_says(refusal([](TrainOptions& o) { o.learners = 2; }), "`learners`");
-  expect_says(refusal([](TrainOptions& o) { o.batch = 4; }), "`batch` 4");
   expect_says(refusal([](TrainOptions& o) { o.splits = 2; }), "`splits`");
   expect_says(refusal([](TrainOptions& o) { o.momentum = 0.9; }), "`momentum` 0.9");
   expect_says(refusal([](TrainOptions& o) { o.lr_scaling = "adascale"; }), "adascale");
