@@ -28,7 +28,7 @@ from bench.learning.results import Results, group
 MODEL = "mlp"
 TEST_SHARE = 10  # every so many rows one is for the test
 SINGLE, BATCHED = "live:threads=2,batch=1", "replica:threads=2,batch=512"
-BOTH = ("--worker", "live:threads=1,batch=1-64", "--worker", "replica:threads=1,batch=64-1024")
+BOTH = ("--worker", "live:threads=1,batch=1-64", "--worker", "replica:threads=1,batch=128-2048")
 SIDES = {
     "adaptive-hogbatch": ("--sync", "adaptive-hogbatch", *BOTH),
     "hogbatch": ("--sync", "hogbatch", *BOTH),

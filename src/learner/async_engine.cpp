@@ -13,10 +13,10 @@ namespace crossbow {
 
 namespace {
 
-std::unique_ptr<Dispatcher> make_dispatcher(const std::shared_ptr<const AsyncAlgorithm>& algorithm,
-                                            const AsyncSettings& settings,
-                                            const BatchShape& batch) {
-  if (!algorithm->traits().unlike) return std::make_unique<BatchByBatch>(batch);
+std::unique_ptr<Coordinator> make_coordinator(
+    const std::shared_ptr<const AsyncAlgorithm>& algorithm, const AsyncSettings& settings,
+    const BatchShape& batch) {
+  if (!algorithm->traits().unlike) return nullptr;
   std::vector<WorkerTerms> terms;
   for (const NodeWorker& worker : settings.workers) terms.push_back(worker.terms);
   return std::make_unique<Coordinator>(algorithm, terms, batch.rows, settings.samples);
@@ -34,8 +34,9 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
               models[0]->options().update.has_value()}),
       live_(models[0]->options().update.has_value()),
       clocks_(static_cast<size_t>(options.learners)),
-      dispatcher_(make_dispatcher(algorithm, settings_, options.batch)),
-      coordinator_(dynamic_cast<Coordinator*>(dispatcher_.get())) {
+      coordinator_(make_coordinator(algorithm, settings_, options.batch)),
+      batches_(options.batch),
+      dispatcher_(coordinator_ ? static_cast<Dispatcher&>(*coordinator_) : batches_) {
   assert(options.threads.devices == 1);
   on_each_device([&](int) {
     for (int j = 0; j < options.learners; ++j) {
@@ -43,8 +44,8 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
       if (const NodeWorker* const worker = worker_of(j)) {
         setup.batch.rows = worker->rows.back();
         setup.batch.sizes = worker->rows;
-        const bool overwrites = worker->replica && algorithm->traits().overwrites;
-        if (live_) setup.optimizer.coefficients[kHogwildOverwrites] = overwrites ? 1 : 0;
+        const bool overwrites = live_ && worker->replica && algorithm->traits().overwrites;
+        if (overwrites) setup.optimizer = make_hogwild_sgd(setup.optimizer.weight_decay, true);
       }
       (live_ ? setup.shared_slot : setup.shared_weights) =
           live_ ? nodes_.weights(0) : nodes_.read(j);
@@ -134,7 +135,7 @@ std::optional<double> AsyncEngine::distance() {
 
 void AsyncEngine::begin(const Segment& segment) {
   const std::lock_guard lock(mutex_);
-  dispatcher_->begin(*segment.source, segment.first_batch, segment.batches);
+  dispatcher_.begin(*segment.source, segment.first_batch, segment.batches);
   stopped_ = hurries_ = false;
   order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
   for (NodeClock& clock : clocks_) {
@@ -183,7 +184,7 @@ int AsyncEngine::next_gradient(int worker) const {
 bool AsyncEngine::over() const {
   if (error_) return true;
   return std::all_of(clocks_.begin(), clocks_.end(), [&](const NodeClock& c) {
-    if (c.state.failed) return !dispatcher_->gives_again();
+    if (c.state.failed) return !dispatcher_.gives_again();
     return c.phase == Phase::waits_for_turn && (leaves_the_rest() || c.parked);
   });
 }
@@ -256,7 +257,7 @@ bool AsyncEngine::may_begin(int node) const {
 
 /// Nodes that were too far ahead and are not any more.
 void AsyncEngine::let_go_on() {
-  const bool left = dispatcher_->left();
+  const bool left = dispatcher_.left();
   for (int j = 0; j < learners(); ++j) {
     NodeClock& c = clock(j);
     if (!c.state.held || (left && !may_begin(j))) continue;
@@ -269,9 +270,8 @@ void AsyncEngine::describe_turn(int node) {
   NodeState& s = c.state;
   const double time = s.time;
   if (s.stepping) {
-    const bool overwrites = worker_of(node) && worker_of(node)->replica;
-    nodes_.end_step(node, learner(node).gradients(), s.lr, overwrites);
-    dispatcher_->done(node);
+    nodes_.end_step(node, learner(node).gradients(), s.lr, has_replica(node));
+    dispatcher_.done(node);
     ++updates_;
     ++s.report.updates;
     ++s.epoch_updates;
@@ -282,9 +282,9 @@ void AsyncEngine::describe_turn(int node) {
   }
   const bool may_begin = this->may_begin(node);
   std::optional<Work> work;
-  if (may_begin) work = dispatcher_->next(node);
+  if (may_begin) work = dispatcher_.next(node);
   s.stepping = work.has_value();
-  s.held = !may_begin && dispatcher_->left();
+  s.held = !may_begin && dispatcher_.left();
   c.parked = !s.stepping && !s.held;
   if (work) {
     nodes_.begin_step(node);
@@ -306,7 +306,7 @@ void AsyncEngine::describe_turn(int node) {
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
   // Of a whole epoch every step is ended: a run that is stopped there is at its end.
-  if (!stopped_ && !dispatcher_->all_handed_out() && segment().stop()) {
+  if (!stopped_ && !dispatcher_.all_handed_out() && segment().stop()) {
     stopped_ = true;
     changed_.notify_all();
     return;
@@ -346,14 +346,14 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   Step step;
   Queue& queue = this->queue(worker);
   queue.wait(nodes_.done(node));
-  Flight& flight = prepare(node, number, dispatcher_->fetch(work, node), step);
+  Flight& flight = prepare(node, number, dispatcher_.fetch(work, node), step);
   lock.lock();
   c.phase = Phase::computes;
   c.began = now();
   lock.unlock();
   std::optional<std::string> failure;
   try {
-    if (live_ && worker_of(node) && worker_of(node)->replica) learner(node).take_shared(worker);
+    if (live_ && has_replica(node)) learner(node).take_shared(worker);
     learner(node).step(worker, step, flight.load.batch->rows, c.state.lr, 0, {},
                        flight.part_losses(), [] { return true; });
   } catch (const std::exception& error) {
@@ -405,7 +405,7 @@ void AsyncEngine::end(const Segment&) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   clear_failed_nodes();
-  if (!ends_epoch() || !dispatcher_->all_handed_out()) return;
+  if (!ends_epoch() || !dispatcher_.all_handed_out()) return;
   if (coordinator_) coordinator_->end_epoch();
   double last = 0;
   for (const NodeClock& c : clocks_) {
@@ -422,7 +422,7 @@ void AsyncEngine::end(const Segment&) {
 
 int64_t AsyncEngine::batches_done() const {
   const std::lock_guard lock(mutex_);
-  int64_t first_open = dispatcher_->first_open();
+  int64_t first_open = dispatcher_.first_open();
   for (int j = 0; j < learners(); ++j) {
     const NodeClock& c = clock(j);
     const int64_t next = landed(j);
@@ -452,7 +452,7 @@ void AsyncEngine::drop(int node, const std::string& why) {
   if (nodes_.living() == 1) {
     throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
   }
-  dispatcher_->give_back(node, work, *flight(node, c.number - 1).load.batch);
+  dispatcher_.give_back(node, work, *flight(node, c.number - 1).load.batch);
   --c.number;  // the step counts as if it had never been begun
   c.state.failed = true;
   c.state.stepping = false;

@@ -117,6 +117,7 @@ class AsyncEngine final : public Engine {
     return coordinator_ ? &settings_.workers[static_cast<size_t>(coordinator_->worker_of(node))]
                         : nullptr;
   }
+  bool has_replica(int node) const { return worker_of(node) && worker_of(node)->replica; }
   /// Whether the thread computes the node's steps.
   bool runs(int worker, int node) const { return !coordinator_ || worker == node; }
   int64_t rows_of(const Work& work) const;
@@ -132,8 +133,8 @@ class AsyncEngine final : public Engine {
   int next_gradient(int worker) const;
   /// The segment is over, but for gradients of steps that it leaves under way.
   bool leaves_the_rest() const {
-    return !dispatcher_->gives_again() &&
-           (stopped_ || (dispatcher_->all_handed_out() && !ends_epoch()));
+    return !dispatcher_.gives_again() &&
+           (stopped_ || (dispatcher_.all_handed_out() && !ends_epoch()));
   }
   /// The turns tell all that happened: no node has failed, and weights are not live.
   bool in_order() const { return !live_ && nodes_.living() == learners(); }
@@ -163,8 +164,9 @@ class AsyncEngine final : public Engine {
   bool hurries_ = false;  // the run is to stop
   int64_t turns_ = 0, updates_ = 0;
   double turn_seconds_ = 0;
-  const std::unique_ptr<Dispatcher> dispatcher_;
-  Coordinator* const coordinator_;  // of unlike workers: the dispatcher; else null
+  const std::unique_ptr<Coordinator> coordinator_;  // of unlike workers, else null
+  BatchByBatch batches_;                            // of nodes that are alike
+  Dispatcher& dispatcher_;                          // one of these two
   std::vector<NodeFailure> failures_;
   std::exception_ptr error_;
 };

@@ -46,7 +46,7 @@ class Dispatcher {
   virtual void give_back(int node, const Work& work, const data::Batch& batch) = 0;
 
   /// Work that was given back waits to be done.
-  virtual bool gives_again() const { return oldest().has_value(); }
+  bool gives_again() const { return oldest().has_value(); }
   bool all_handed_out() const { return next_ == end_; }
   bool left() const { return gives_again() || !all_handed_out(); }
   /// The first batch that no step has.

@@ -50,7 +50,7 @@ const std::array kTable = {
                 &O::averaging_eta},
     OptionEntry{"worker", "KIND:KEY=V,..",
                 "of hogbatch, repeatable: live:threads=1,batch=1-64 changes the model as hogwild "
-                "does; replica:threads=1,batch=64-1024 takes it, makes a step and merges it",
+                "does; replica:threads=1,batch=128-2048 takes it, makes a step and merges it",
                 &O::worker, !kMayChange, kRepeats},
     OptionEntry{"merge", "NAME",
                 "of hogbatch's replicas: difference, or overwrite, which loses what others did",

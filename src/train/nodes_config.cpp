@@ -83,7 +83,7 @@ bool is_virtual(const TrainOptions& o) {
 Pace pace_of(const TrainOptions& o) {
   Pace pace;
   pace.slowness = slowness_of(o.straggler.value_or(""));
-  constexpr double kCostlyRows = 64;  // about what a core's steps on the mlp of 8×512 say
+  constexpr double kCostlyRows = 8;  // about what a core's steps on the mlp of 8×512 say
   if (has_unlike_workers(o.sync)) pace.costly_rows = kCostlyRows;
   return pace;
 }
