@@ -10,7 +10,8 @@ namespace crossbow::data {
 struct Batch {
   int64_t index = 0;  // within the epoch
   int64_t rows = 0;   // samples; less than the batch size in the last batch only
-  // Each is page-aligned and as long as a whole batch: zeros follow the rows of a partial one.
+  // Each is page-aligned and as long as a whole batch: zeros follow the rows of a partial one, but
+  // for the values and columns of sparse rows.
   FieldAddresses fields{};
 
   /// batch × the sample's elements; of images C × H × W, normalised.

@@ -2,7 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/nearest.h"
@@ -125,6 +128,23 @@ class RowSplit final : public Split {
 
 std::shared_ptr<const Split> keep_in_memory(Rows rows, Labels labels) {
   return std::make_shared<RowSplit>(std::move(rows), std::move(labels));
+}
+
+std::shared_ptr<const RowRoom> room_of(const Split& train, const Split& test, int64_t features) {
+  constexpr double kSparse = 0.05;
+  std::vector<int64_t> lengths;
+  for (const Split* split : {&train, &test}) {
+    for (int64_t i = 0; i < split->size(); ++i) {
+      lengths.push_back(std::ssize(std::get<SparseRow>(split->sample(i, nullptr)).columns));
+    }
+  }
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  auto room = std::make_shared<RowRoom>();
+  room->most.resize(lengths.size() + 1);
+  std::partial_sum(lengths.begin(), lengths.end(), room->most.begin() + 1);
+  room->mean = static_cast<double>(room->most.back()) / static_cast<double>(lengths.size());
+  if (room->mean >= kSparse * static_cast<double>(features)) return nullptr;
+  return room;
 }
 
 std::vector<std::string> numbered_classes(int64_t n) {

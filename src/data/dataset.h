@@ -31,11 +31,13 @@ struct Info {
   Normalisation normalisation;           // the set's default, of pixels
   bool label_sets = false;               // a sample has a set of classes
   std::string note = {};                 // what opening the set decided, for people to read
+  /// Batches hold the samples as sparse rows, which all splits have; null: as all their numbers.
+  std::shared_ptr<const RowRoom> room = nullptr;
 
   bool has_images() const { return image.rank() != 1; }
   /// What a sample is called.
   std::string_view noun() const { return has_images() ? "image" : "row"; }
-  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets); }
+  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets, room); }
 };
 
 /// What belongs to sample `i`, of things one after the other: those up to `ends[i]`.
@@ -102,6 +104,13 @@ class Split {
 struct Dataset {
   Info info;
   std::shared_ptr<const Split> train, test;
+
+  /// The same, in batches of all numbers.
+  Dataset dense() const {
+    Dataset dense = *this;
+    dense.info.room = nullptr;
+    return dense;
+  }
 };
 
 struct OpenOptions {
@@ -133,6 +142,7 @@ struct CatalogueEntry {
   std::string takes = "DIR";       // what follows NAME and a colon
   std::string folder;              // where NAME without DIR looks; empty if it needs none, or DIR
   bool found = false;              // whether opening NAME as it stands would find its files
+  bool rows = false;               // of numbers instead of images
 };
 std::vector<CatalogueEntry> catalogue();
 /// Of the set that NAME or NAME:DIR opens, without `folder` and `found`. Throws UsageError for a

@@ -70,11 +70,30 @@ void EpochRows::write(int64_t first, int64_t rows, int64_t room, uint8_t* scratc
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t index = order_[static_cast<size_t>(first + row)];
     write_label(index, fields[kLabels] + row * label_bytes);
-    write_sample(index, scratch, samples + row * image_.elements());
+    if (!format_.is_sparse()) write_sample(index, scratch, samples + row * image_.elements());
   }
+  if (format_.is_sparse()) write_sparse(first, rows, fields);
   for (size_t i = 0; i < kFields; ++i) {
     const Field& field = format_.fields[i];
+    if (field.room) continue;  // no row reaches beyond what is written
     std::fill(fields[i] + field.bytes(rows), fields[i] + field.bytes(room), std::byte{0});
+  }
+}
+
+void EpochRows::write_sparse(int64_t first, int64_t rows,
+                             const std::array<std::byte*, kFields>& fields) const {
+  auto* const values = reinterpret_cast<float*>(fields[kValues]);
+  auto* const columns = reinterpret_cast<int32_t*>(fields[kColumns]);
+  auto* const extents = reinterpret_cast<int32_t*>(fields[kExtents]);
+  int32_t end = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const Sample sample = split_->sample(order_[static_cast<size_t>(first + i)], nullptr);
+    const auto& row = std::get<SparseRow>(sample);
+    std::copy(row.values.begin(), row.values.end(), values + end);
+    std::copy(row.columns.begin(), row.columns.end(), columns + end);
+    extents[2 * i] = end;
+    end += static_cast<int32_t>(row.columns.size());
+    extents[2 * i + 1] = end;
   }
 }
 

@@ -39,13 +39,16 @@ class EpochRows {
   /// What a thread that writes needs as `scratch`.
   std::vector<uint8_t> make_scratch() const;
   /// The rows [first, first + rows) of the epoch's order, into fields with room for `room` rows, of
-  /// which zeros follow. Throws Error, which names the file, if a sample cannot be decoded.
+  /// which zeros follow; sparse rows are then empty. Throws Error, which names the file, if a
+  /// sample cannot be decoded.
   void write(int64_t first, int64_t rows, int64_t room, uint8_t* scratch,
              const std::array<std::byte*, kFields>& fields) const;
 
  private:
   void write_label(int64_t index, std::byte* out) const;
   void write_sample(int64_t index, uint8_t* scratch, float* out) const;
+  void write_sparse(int64_t first, int64_t rows,
+                    const std::array<std::byte*, kFields>& fields) const;
   template <typename T, typename Normalise>
   void write_image(const T* image, int64_t sample, float* out, Normalise normalise) const;
 

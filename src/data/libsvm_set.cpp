@@ -167,7 +167,9 @@ std::shared_ptr<const Dataset> open_libsvm(const Path& path, const OpenOptions& 
         "there is no {}.t, so {} rows of {}, a tenth, are the test set, the same in each run",
         path.filename().string(), grouped(test_rows.rows.size()), path.filename().string());
   }
-  return std::make_shared<Dataset>(Dataset{std::move(info), rows.split(), test_rows.split()});
+  const auto first = rows.split(), second = test_rows.split();
+  info.room = room_of(*first, *second, info.image[0]);
+  return std::make_shared<Dataset>(Dataset{std::move(info), first, second});
 }
 
 }  // namespace
@@ -178,7 +180,8 @@ const Source& libsvm_source() {
                 .about = "rows of numbers in LIBSVM's text format, plain or packed",
                 .source = "get sets from www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets",
                 .files = {"FILE (gzip, bzip2 or plain)", "FILE.t with test rows, or none"},
-                .takes = "FILE"},
+                .takes = "FILE",
+                .rows = true},
       .open = open_libsvm,
       .found = [](const Path&) { return true; }};  // opening says what is wrong with the file
   return source;

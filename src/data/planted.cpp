@@ -188,6 +188,7 @@ std::shared_ptr<const Dataset> open_planted(const Path&, const OpenOptions& opti
       "the model that drew the classes of {} has a loss of {:.4f}, and of "
       "{:.4f} on the test rows",
       shape.name, train.loss, test.loss);
+  info.room = room_of(*train.split, *test.split, shape.features);
   return std::make_shared<Dataset>(Dataset{std::move(info), train.split, test.split});
 }
 
@@ -198,7 +199,8 @@ const Source* source() {
                                        .image = {kShapes[kIndex].features},
                                        .classes = kShapes[kIndex].classes(),
                                        .train = kShapes[kIndex].train,
-                                       .test = kShapes[kIndex].test},
+                                       .test = kShapes[kIndex].test,
+                                       .rows = true},
                              .open = open_planted<kIndex>,
                              .found = [](const Path&) { return true; }};
   return &source;

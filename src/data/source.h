@@ -65,6 +65,10 @@ struct Rows {
 };
 std::shared_ptr<const Split> keep_in_memory(Rows rows, Labels labels);
 
+/// For batches of either part's rows, which are sparse; null if at least one number in twenty is
+/// not 0, where all numbers in a row are as quick to compute with.
+std::shared_ptr<const RowRoom> room_of(const Split& train, const Split& test, int64_t features);
+
 /// "0", "1", …
 std::vector<std::string> numbered_classes(int64_t n);
 

@@ -10,7 +10,8 @@ void Retries::add(const data::Batch& batch) {
   for (size_t i = 0; i < kFields; ++i) {
     const Field& field = shape_.format.fields[i];
     copy.fields[i] = Buffer(field.bytes(shape_.rows));
-    std::memcpy(copy.fields[i].data(), batch.fields[i], field.bytes(batch.rows));
+    const size_t bytes = field.bytes(batch.rows);
+    if (bytes > 0) std::memcpy(copy.fields[i].data(), batch.fields[i], bytes);
     copy.batch.fields[i] = copy.fields[i].data();
   }
   const std::lock_guard lock(mutex_);
