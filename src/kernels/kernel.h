@@ -26,6 +26,15 @@ struct PreparedKernel {
   std::string implementation;  // for reports and tests: "jit_wino_4x3:avx512_core", "loops:avx512"
   /// May be called many times, for other addresses; the calls are independent of each other.
   std::function<Call(Operands)> bind;
+
+  /// Of a kernel whose first output is the gradient of a parameter, in which a step touches few
+  /// elements: what to bind instead where nothing but the optimizer's step is done with that
+  /// gradient. It then has the optimizer's slots as further inputs, the parameter in the first
+  /// output's place, and changes those elements only. Null, itself or what it returns, where there
+  /// is no such thing.
+  std::function<std::function<Call(Operands)>(const Optimizer&)> update;
+  /// Others may write the parameters that it reads while it does (UpdateRule::live).
+  bool reads_live = false;
 };
 
 /// How a layer with several implementations gets its best one: by trying, or from an earlier trial.

@@ -3,6 +3,7 @@
 #include "graph/op.h"
 #include "graph/source.h"
 #include "ops/batch_norm.h"
+#include "ops/sparse_rows.h"
 #include "passes/rewrite.h"
 
 namespace crossbow {
@@ -26,7 +27,9 @@ Graph remove_dead(const Graph& graph) {
 Graph with_batch(const Graph& graph, int64_t batch) {
   return rewrite(graph, [&](Rewriter& r, int32_t id) {
     const Node& node = graph.nodes()[id];
-    r.copy(id, node.op->name == "input" ? input_attributes_with_batch(node, batch) : nullptr);
+    r.copy(id, node.op->name == "input" ? input_attributes_with_batch(node, batch)
+               : is_sparse_rows(node)   ? sparse_rows_with_batch(node, batch)
+                                        : nullptr);
   });
 }
 

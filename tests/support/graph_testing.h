@@ -16,6 +16,7 @@
 #include "graph/op.h"
 #include "graph/source.h"
 #include "ops/loss.h"
+#include "ops/sparse_rows.h"
 #include "passes/autodiff.h"
 #include "plan/program.h"
 
@@ -67,6 +68,7 @@ class GraphRun {
     initialise(*program_->parameters(), replica_, seed);
     if (values == Values::bf16) round_parameters();
     for (int32_t id : graph.find("input")) feed_random(graph.nodes()[id], values, seed);
+    for (int32_t id : graph.find("sparse_rows")) feed_sparse(graph.nodes()[id], values, seed);
     step_.seed = seed;  // and a position that makes every part of dropout's key count
     step_.epoch = 2;
     step_.first_sample = 48;
@@ -116,11 +118,11 @@ class GraphRun {
     const auto& slot = slot_of(name);
     write_tensor(slot.layout, address(slot, buffer_of(name)), row_major);
   }
-  void feed(int slot, std::vector<float> numbers) {
+  void feed(size_t slot, std::vector<float> numbers) {
     numbers_[slot] = std::move(numbers);
     step_.inputs[slot] = numbers_[slot].data();
   }
-  void feed(int slot, std::vector<int32_t> labels) {
+  void feed(size_t slot, std::vector<int32_t> labels) {
     labels_[slot] = std::move(labels);
     step_.inputs[slot] = labels_[slot].data();
   }
@@ -171,7 +173,7 @@ class GraphRun {
 
   /// Slot 0 (images) in [-1, 1), slot 1 (targets) in [0, 1) or labels.
   void feed_random(const Node& node, Values values, uint64_t seed) {
-    const int slot = node.attrs<InputAttributes>().slot;
+    const auto slot = static_cast<size_t>(node.attrs<InputAttributes>().slot);
     const TensorType& type = node.outputs[0];
     const auto count = static_cast<size_t>(type.shape.elements());
     Rng rng(seed, Purpose::synthetic, static_cast<uint32_t>(slot));
@@ -188,6 +190,36 @@ class GraphRun {
       if (values == Values::bf16) x = bf16(x);
     }
     feed(slot, std::move(numbers));
+  }
+
+  /// Every third row is empty, and the first one as long as there is room; all begin behind a gap,
+  /// as the rows of a part of a batch do.
+  void feed_sparse(const Node& node, Values values, uint64_t seed) {
+    const auto& a = node.attrs<SparseRowsAttributes>();
+    const int64_t most = a.room->of(1);
+    Rng rng(seed, Purpose::synthetic, static_cast<uint32_t>(kValues));
+    std::vector<float> numbers;
+    std::vector<int32_t> columns, extents;
+    constexpr int32_t kGap = 7;
+    for (int64_t row = 0; row < a.rows; ++row) {
+      extents.push_back(kGap + static_cast<int32_t>(columns.size()));
+      int64_t count = row == 0       ? most
+                      : row % 3 == 1 ? 0
+                                     : 1 + rng.below(static_cast<uint32_t>(most));
+      for (int64_t c = 0; c < a.features; ++c) {  // each set of columns is as likely
+        if (rng.below(static_cast<uint32_t>(a.features - c)) >= count) continue;
+        --count;
+        columns.push_back(static_cast<int32_t>(c));
+        numbers.push_back(rng.uniform(-1.0f, 1.0f));
+        if (values == Values::bf16) numbers.back() = bf16(numbers.back());
+      }
+      extents.push_back(kGap + static_cast<int32_t>(columns.size()));
+    }
+    columns.resize(static_cast<size_t>(a.room->of(a.rows)), -1);  // never read
+    numbers.resize(columns.size(), NAN);
+    feed(kValues, std::move(numbers));
+    feed(kColumns, std::move(columns));
+    feed(kExtents, std::move(extents));
   }
 
   /// Labels belong to the logits that are the first input of whatever reads them. A single logit
@@ -212,8 +244,8 @@ class GraphRun {
   Replica replica_;
   Workspace workspace_;
   Execution execution_;
-  std::array<std::vector<float>, 2> numbers_;
-  std::array<std::vector<int32_t>, 2> labels_;
+  std::array<std::vector<float>, kFields> numbers_;
+  std::array<std::vector<int32_t>, kFields> labels_;
   Step step_;
 };
 

@@ -99,6 +99,29 @@ struct DenseBlocks {
   int64_t rows, outputs, inputs, block_stride;  // outputs: a multiple of 64
 };
 
+/// Of sparse rows: row r has those from extents[2r] to extents[2r + 1].
+struct SparseNumbers {
+  const float* values;
+  const int32_t* columns;
+  const int32_t* extents;
+};
+
+/// Weights are input-major, [features, outputs], and shared by several threads; y is
+/// [rows, outputs].
+struct SparseDenseArgs {
+  SparseNumbers x;
+  int64_t outputs;
+  const float *weights, *bias;  // bias may be null
+  float* y;
+};
+struct SparseAddArgs {
+  SparseNumbers x;
+  int64_t rows, outputs;
+  const float* dy;
+  float factor;
+  float* to;  // as weights
+};
+
 struct Loops {
   const char* name;  // of the instruction set
   TypedLoops<float> f32;
@@ -131,6 +154,10 @@ struct Loops {
                   int64_t begin, int64_t end);
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
+  /// y[r, o] = bias[o] + Σ value·weights[column, o], of the rows from `begin` to `end`.
+  void (*sparse_dense)(const SparseDenseArgs&, int64_t begin, int64_t end);
+  /// to[column, o] += factor·value·dy[r, o], of the outputs from `begin` to `end`.
+  void (*sparse_add)(const SparseAddArgs&, int64_t begin, int64_t end);
 };
 
 /// The fastest set that this machine runs, or the one that the environment's CROSSBOW_ISA names

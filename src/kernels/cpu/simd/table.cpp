@@ -16,6 +16,7 @@ const Loops& table() {
     add_flat(loops);
     add_sgd(loops);
     add_dense(loops);
+    add_sparse(loops);
     return loops;
   }();
   return table;

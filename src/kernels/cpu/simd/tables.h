@@ -12,6 +12,7 @@ void add_rows(Loops& loops);
 void add_flat(Loops& loops);
 void add_sgd(Loops& loops);
 void add_dense(Loops& loops);
+void add_sparse(Loops& loops);
 
 const Loops& table();
 
