@@ -5,13 +5,15 @@
 // what the updating thread last took of them. So a program works on weights of its own, and this
 // one pass both gives and takes. One that overwrites puts w in the place of s on the right, and so
 // takes back what others have done since it took w.
+// A layer of sparse rows has no copy of its weights: it reads and changes s where its rows are not
+// 0, and a pass over all would cost a hundred times as much.
 #pragma once
 
 #include "device/optimizer.h"
 
 namespace crossbow {
 
-inline constexpr UpdateRule kHogwildSgd{"hogwild"};
+inline constexpr UpdateRule kHogwildSgd{"hogwild", /*by_parameter=*/false, /*live=*/true};
 /// Of the rule: 1 if it overwrites.
 inline constexpr size_t kHogwildOverwrites = 0;
 

@@ -21,6 +21,8 @@ struct UpdateRule {
   std::string_view name;
   /// Each call is of one whole parameter, whose norms the rule needs; else of any spans.
   bool by_parameter = false;
+  /// The first slot is the weights that count, which others read and change meanwhile.
+  bool live = false;
 };
 
 /// The numbers of one step: plain data, which lies in the step block.

@@ -27,6 +27,7 @@ class Compiler {
     find_last_readers();
     prepare_nodes();
     settle_parameters();
+    find_own_updates();
     for (size_t id = 0; id < graph_.nodes().size(); ++id) schedule(static_cast<int32_t>(id));
     place_results();
     place_temporaries();
@@ -66,6 +67,13 @@ class Compiler {
       const TensorType& type = node.outputs[0];
       program_->input_bytes_[static_cast<size_t>(node.attrs<InputAttributes>().slot)] =
           static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
+    }
+    for (const int32_t id : graph_.find("sparse_rows")) {
+      const std::vector<TensorType>& types = graph_.nodes()[id].outputs;
+      for (size_t i = 0; i < types.size(); ++i) {
+        program_->input_bytes_[kValues + i] =
+            static_cast<size_t>(types[i].shape.elements()) * size_of(types[i].dtype);
+      }
     }
   }
 
@@ -150,6 +158,42 @@ class Compiler {
     program_->parameters_ = std::move(layout);
   }
 
+  /// Parameters that the kernel of their gradient updates by itself.
+  void find_own_updates() {
+    if (!options_.update || !options_.updates_in_place) return;
+    for (const auto& [gradient, names] : gradients_) {
+      const PreparedKernel& kernel = prepared_[gradient.node];
+      if (!kernel.update || gradient.output != 0 || names.size() != 1) continue;
+      const Value parameter{parameter_ids_.at(names[0]), 0};
+      const bool last = last_reader(gradient) < 0 && last_reader(parameter) < gradient.node;
+      if (!last || program_->parameters_->find(names[0])->layout != kernel.outputs[0]) continue;
+      if (options_.update->rule->live && !reads_live(parameter, kernel.outputs[0])) continue;
+      if (auto bind = kernel.update(*options_.update)) own_updates_[gradient.node] = bind;
+    }
+  }
+
+  /// Whether all that reads the parameter, as it is, may do so while others write it.
+  bool reads_live(Value parameter, const Layout& layout) const {
+    for (size_t id = 0; id < prepared_.size(); ++id) {
+      const std::vector<Value>& inputs = graph_.nodes()[id].inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i] != parameter) continue;
+        if (!prepared_[id].reads_live || prepared_[id].inputs[i] != layout) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Where a parameter is read: with a live rule and without a pass over all, where it is shared.
+  Location location_of(const Node& node, const ParameterLayout::Slot& slot) const {
+    if (!is_parameter(node)) return location(Memory::state, slot);
+    const auto gradient = graph_.outputs().find("gradient:" + node.name);
+    const bool shared = options_.update && options_.update->rule->live &&
+                        gradient != graph_.outputs().end() &&
+                        own_updates_.count(gradient->second.node);
+    return location(shared ? Memory::slot : Memory::parameter, slot);
+  }
+
   int now() const { return static_cast<int>(program_->kernels_.size()); }
 
   Stored in_arena(const Layout& layout) {
@@ -212,6 +256,9 @@ class Compiler {
   Stored place_output(int32_t id, int index, const std::vector<Stored>& inputs) {
     const Node& node = graph_.nodes()[id];
     const Layout& layout = prepared_[id].outputs[index];
+    if (index == 0 && own_updates_.count(id)) {
+      return in_replica(Memory::next_parameter, gradient_slot(id));
+    }
     const auto gradient = gradients_.find({id, index});
     if (gradient != gradients_.end() && !options_.update) {
       const auto* slot = program_->parameters_->find(gradient->second[0]);
@@ -243,8 +290,7 @@ class Compiler {
     const Node& node = graph_.nodes()[id];
     if (is_source(node)) {
       const auto* slot = program_->parameters_->find(node.name);
-      const Memory memory = is_parameter(node) ? Memory::parameter : Memory::state;
-      stored_[{id, 0}] = {slot->layout, location(memory, *slot), -1};
+      stored_[{id, 0}] = {slot->layout, location_of(node, *slot), -1};
       return;
     }
     std::vector<Stored> inputs;
@@ -262,8 +308,18 @@ class Compiler {
     }
     const auto types = graph_.input_types(node);
     const double flops = node.op->flops ? node.op->flops(node, types) : 0;
-    emit({node.name, std::string(node.op->name), {}, flops, is_backward(id)}, prepared_[id], inputs,
-         outputs);
+    PreparedKernel kernel = prepared_[id];
+    const auto own_update = own_updates_.find(id);
+    const bool updates = own_update != own_updates_.end();
+    if (updates) {
+      for (size_t i = 0; i < options_.update->slots.size(); ++i)
+        inputs.push_back(in_replica(Memory::slot, gradient_slot(id), i));
+      kernel.bind = own_update->second;
+      begin_updates();
+      program_->in_place_ = true;
+    }
+    emit({node.name, std::string(node.op->name), {}, flops, is_backward(id), updates},
+         std::move(kernel), inputs, outputs);
     for (size_t i = 0; i < node.outputs.size() && !options_.update; ++i) {
       deliver_gradient({id, static_cast<int32_t>(i)});
     }
@@ -292,6 +348,7 @@ class Compiler {
   /// Updates the parameters whose gradient and last reader have both run once node `id` has.
   void update_finished(int32_t id) {
     for (const auto& [gradient, names] : gradients_) {
+      if (gradient.output == 0 && own_updates_.count(gradient.node)) continue;
       for (const std::string& name : names) {
         const auto* slot = program_->parameters_->find(name);
         const int32_t parameter = parameter_ids_.at(name);
@@ -304,17 +361,12 @@ class Compiler {
 
   void update(const ParameterLayout::Slot& slot, const Stored& gradient) {
     use(gradient);
-    const auto at = [&](Memory memory, size_t index = 0) -> Stored {
-      Location to = location(memory, slot);
-      to.slot = index;
-      return {slot.layout, to, -1};
-    };
     const UpdateRule& rule = *options_.update->rule;
-    std::vector<Stored> inputs{at(Memory::parameter), gradient, at(Memory::central)};
+    std::vector<Stored> inputs{in_replica(Memory::parameter, slot), gradient,
+                               in_replica(Memory::central, slot)};
     for (size_t i = 0; i < options_.update->slots.size(); ++i)
-      inputs.push_back(at(Memory::slot, i));
-    if (!updates_) program_->first_update_ = program_->kernels_.size();
-    updates_ = true;
+      inputs.push_back(in_replica(Memory::slot, slot, i));
+    begin_updates();
     PreparedKernel kernel{std::vector<Layout>(inputs.size(), slot.layout), {slot.layout}};
     kernel.implementation = fmt::format("loops:{}", rule.name);
     kernel.bind = [&rule, math = &vector_math(kernels_, master_dtype()),
@@ -324,7 +376,24 @@ class Compiler {
       return [=, &rule](const Step& step) { math->update(rule, step.update, spans, n); };
     };
     emit({slot.name, std::string(rule.name), {}, 0, true, true}, std::move(kernel), inputs,
-         {at(Memory::next_parameter)});
+         {in_replica(Memory::next_parameter, slot)});
+  }
+
+  Stored in_replica(Memory memory, const ParameterLayout::Slot& slot, size_t index = 0) const {
+    Location to = location(memory, slot);
+    to.slot = index;
+    return {slot.layout, to, -1};
+  }
+
+  /// Of the parameter whose gradient is the node's first output.
+  const ParameterLayout::Slot& gradient_slot(int32_t id) const {
+    return *program_->parameters_->find(gradients_.at({id, 0})[0]);
+  }
+
+  /// From the kernel that follows.
+  void begin_updates() {
+    if (!updates_) program_->first_update_ = program_->kernels_.size();
+    updates_ = true;
   }
 
   void find_last_readers() {
@@ -384,9 +453,10 @@ class Compiler {
   const std::string_view kernels_;
   const DType precision_;
   std::shared_ptr<Program> program_;
-  std::vector<PreparedKernel> prepared_;                 // by node
-  std::map<Value, std::vector<std::string>> gradients_;  // parameters whose gradient it is
-  std::map<std::string, int32_t> parameter_ids_;         // nodes by name
+  std::vector<PreparedKernel> prepared_;                          // by node
+  std::map<Value, std::vector<std::string>> gradients_;           // parameters whose gradient it is
+  std::map<std::string, int32_t> parameter_ids_;                  // nodes by name
+  std::map<int32_t, std::function<Call(Operands)>> own_updates_;  // by the gradient's node
   std::map<Value, Stored> stored_;
   std::map<Value, std::list<Stored>> conversions_;
   std::map<Value, int32_t> last_readers_;

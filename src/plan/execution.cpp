@@ -13,6 +13,9 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
          program_->arena_bytes());
   }
+  if (program_->in_place_ && replica.next_parameters != replica.parameters) {
+    fail("the program updates weights in place, and cannot leave them elsewhere");
+  }
   const auto base = [&](Program::Location location) -> std::byte* {
     switch (location.memory) {
       case Program::Memory::absent:

@@ -83,6 +83,9 @@ struct CompileOptions {
   /// gradient is there and nobody reads it any more, while both are in the cache. The gradient is
   /// then a temporary like others.
   std::optional<Optimizer> update;
+  /// The update leaves weights where they were, pulled towards nothing. Then a step may change few
+  /// of a parameter's elements (PreparedKernel::update).
+  bool updates_in_place = true;
   AlgorithmChooser* chooser = nullptr;
   /// Of the first program compiled for the model, which decides; absent for it.
   std::shared_ptr<const ParameterLayout> parameters;
@@ -145,6 +148,7 @@ class Program {
   std::vector<KernelInfo> kernel_infos_;
   std::vector<Kernel> kernels_;
   size_t first_update_ = 0;  // index of the first kernel that updates a parameter, or their number
+  bool in_place_ = false;    // some of them change parameters in place only
   std::map<std::string, Result> results_;
   size_t arena_bytes_ = 0, arena_bytes_without_reuse_ = 0;
   FieldBytes input_bytes_{};
