@@ -272,11 +272,12 @@ void AsyncEngine::describe_turn(int node) {
   if (s.stepping) {
     nodes_.end_step(node, learner(node).gradients(), s.lr, has_replica(node));
     dispatcher_.done(node);
-    ++updates_;
-    ++s.report.updates;
+    const int64_t steps = options().batch.steps_of(s.rows);
+    const int64_t staleness = updates_ - s.updates_before;
+    updates_ += steps;
+    s.report.updates += steps;
     ++s.epoch_updates;
     s.report.rows += s.rows;
-    const int64_t staleness = updates_ - 1 - s.updates_before;
     s.report.staleness += staleness;
     s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
   }

@@ -56,7 +56,7 @@ void Engine::add_learner(CompiledModel& model, const LearnerSetup& setup, int in
   for (Flight& flight : flights_.emplace_back()) {
     flight.done = device.make_event();
     flight.losses =
-        device.allocate_pinned(static_cast<size_t>(options_.batch.splits) * sizeof(float));
+        device.allocate_pinned(static_cast<size_t>(options_.batch.parts()) * sizeof(float));
   }
   if (index > 0 && !device.is_host()) {
     gathered_.push_back(this->device().allocate(snapshot_.states.size()));

@@ -94,6 +94,20 @@ Queue& Learner::begin(int worker) {
   return queue;
 }
 
+void Learner::take_steps(Queue& queue, int worker, Step step, int64_t rows, Route route,
+                         std::span<float> losses) {
+  const int64_t most = setup_.batch.part_rows();
+  for (int64_t first = 0, part = 0; first < rows; first += most, ++part) {
+    const int64_t n = std::min(most, rows - first);
+    const BoundProgram& bound = bound_for(worker, route, n);
+    bound.execution.run(step);
+    if (updates_afterwards()) update(queue, step.update, route);
+    queue.copy(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
+    step.inputs = setup_.batch.format.from_row(step.inputs, n);
+    step.first_sample += static_cast<uint64_t>(n);
+  }
+}
+
 void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
                            std::span<float> losses) {
   Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();

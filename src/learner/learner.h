@@ -22,8 +22,16 @@ struct BatchShape {
   BatchFormat format;
   /// Of a worker whose steps differ in size: their rows, in place of whole and last batches.
   std::vector<int64_t> sizes = {};
+  /// Of a whole batch where each part is a step of its own, and splits is 1: what is done for a
+  /// batch once, by engine, source and record, would take longer than such a step.
+  int64_t steps = 1;
 
-  int64_t part_rows() const { return (rows + splits - 1) / splits; }
+  int64_t part_rows() const { return (rows + parts() - 1) / parts(); }
+  int64_t parts() const { return splits * steps; }
+  /// That a batch of so many rows takes.
+  int64_t steps_of(int64_t batch_rows) const {
+    return steps == 1 ? 1 : (batch_rows + part_rows() - 1) / part_rows();
+  }
   /// Rows of the programs that training needs: of a part, and of what may be left for a last one.
   std::vector<int64_t> program_rows() const;
 };
@@ -73,6 +81,11 @@ class Learner {
             std::span<float> losses, F before_update) {
     Queue& queue = begin(worker);
     step.update = setup_.optimizer.at(lr, pull);
+    if (setup_.batch.steps > 1) {
+      if (before_update()) take_steps(queue, worker, step, rows, route, losses);
+      queue.mark(*done_);
+      return;
+    }
     bool updates;
     if (setup_.batch.splits > 1) {
       add_up_parts(worker, step, rows, route, losses);
@@ -122,6 +135,8 @@ class Learner {
   /// The worker's queue, in which a step of this learner may begin.
   Queue& begin(int worker);
   void update(Queue& queue, const UpdateStep& step, Route route);
+  void take_steps(Queue& queue, int worker, Step step, int64_t rows, Route route,
+                  std::span<float> losses);
   /// Leaves the batch's gradient in gradients().
   void add_up_parts(int worker, Step step, int64_t rows, Route route, std::span<float> losses);
   size_t index(int worker, Route route, size_t program) const {

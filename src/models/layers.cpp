@@ -4,6 +4,8 @@
 
 #include "ops/dense.h"
 #include "ops/scale_bias.h"
+#include "ops/sparse_dense.h"
+#include "ops/sparse_rows.h"
 
 namespace crossbow {
 namespace {
@@ -46,8 +48,14 @@ Tensor conv2d(Tensor x, const Conv2d& layer, std::string name) {
 
 Tensor dense(Tensor x, const Dense& layer, std::string name) {
   name = layer_name(*x.graph, name, "dense");
-  const Shape shape{layer.outputs, x.shape().elements_from(1)};
+  const Shape shape{layer.outputs, features_of(x)};
   const Tensor weight = parameter(*x.graph, shape, layer.weight_init, name + ".weight");
+  if (is_sparse_rows(x.graph->node(x.value))) {
+    const Tensor bias = layer.bias
+                            ? parameter(*x.graph, {layer.outputs}, layer.bias_init, name + ".bias")
+                            : Tensor{};
+    return sparse_dense(x, weight, bias, name);
+  }
   const Tensor y = dense(x, weight, {}, name);
   return layer.bias ? add_bias(y, layer.bias_init, name) : y;
 }

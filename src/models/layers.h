@@ -27,7 +27,7 @@ struct Dense {
   Initialiser weight_init = Initialiser::xavier();
   Initialiser bias_init = Initialiser::constant(0);
 };
-/// Reads [N, C, H, W] as [N, C·H·W].
+/// Reads [N, C, H, W] as [N, C·H·W]; x may be sparse rows (ops/sparse_rows.h).
 Tensor dense(Tensor x, const Dense& layer, std::string name = {});
 
 struct BatchNorm {

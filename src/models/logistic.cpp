@@ -22,6 +22,7 @@ const RegisterModel kLogistic({
     .default_classes = 10,
     .recipe = {.data = "digits", .epochs = 10, .lr = 0.01, .lr_schedule = "cosine"},
     .logits = logits,
+    .sparse_rows = true,
 });
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "models/options.h"
 #include "ops/activation.h"
 #include "ops/gelu.h"
+#include "ops/sparse_rows.h"
 
 namespace crossbow {
 namespace {
@@ -43,15 +44,17 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
   const int64_t width = options.integer("width", 512, 1, 65536);
   const std::string activation =
       options.choice("activation", "sigmoid", {"sigmoid", "tanh", "relu", "gelu"});
+  const bool bias = options.integer("bias", 1, 0, 1) != 0;
   options.finish();
 
   // The first layer reads every pixel; its weights are drawn the smaller the more there are.
   for (int64_t i = 1; i <= layers; ++i) {
-    const Initialiser init = weights_for(activation, x.shape().elements_from(1), width);
-    x = dense(x, Dense{.outputs = width, .weight_init = init}, fmt::format("fc{}", i));
+    const Initialiser init = weights_for(activation, features_of(x), width);
+    x = dense(x, Dense{.outputs = width, .bias = bias, .weight_init = init},
+              fmt::format("fc{}", i));
     x = activate(x, activation);
   }
-  return dense(x, Dense{.outputs = spec.classes}, fmt::format("fc{}", layers + 1));
+  return dense(x, Dense{.outputs = spec.classes, .bias = bias}, fmt::format("fc{}", layers + 1));
 }
 
 const Recipe kRecipe{.data = "digits", .epochs = 10, .lr = 0.01, .lr_schedule = "cosine"};
@@ -63,8 +66,9 @@ const RegisterModel kMlp({
     .default_classes = 2,
     .recipe = kRecipe,
     .options_help =
-        "layers=8 (hidden), width=512 (units in each), activation=sigmoid|tanh|relu|gelu",
+        "layers=8 (hidden), width=512 (units in each), activation=sigmoid|tanh|relu|gelu, bias=1|0",
     .logits = logits,
+    .sparse_rows = true,
 });
 
 }  // namespace

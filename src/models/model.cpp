@@ -10,6 +10,7 @@
 #include "graph/source.h"
 #include "models/options.h"
 #include "ops/loss.h"
+#include "ops/sparse_rows.h"
 
 namespace crossbow {
 namespace {
@@ -88,7 +89,8 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   batch.insert(batch.begin(), spec.batch);
 
   Graph graph(name);
-  const Tensor images = input(graph, Shape(batch), kSamples, DType::f32, "images");
+  const Tensor images = spec.room ? sparse_rows(graph, spec.batch, spec.image.elements(), spec.room)
+                                  : input(graph, Shape(batch), kSamples, DType::f32, "images");
   if (spec.label_sets && std::holds_alternative<CrossEntropyLoss>(spec.loss)) {
     fail_usage("`loss` cross-entropy: each sample has a set of classes, not one; choose sigmoid");
   }

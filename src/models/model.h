@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,10 @@ struct ModelSpec {
   /// "resnet-32" needs none; "mlp:layers=8,width=512,activation=sigmoid" sets options.
   std::map<std::string, std::string> options;
   Loss loss = CrossEntropyLoss{};
-  bool label_sets = false;  // a sample has a set of classes instead of one
+  bool label_sets = false;                        // a sample has a set of classes instead of one
+  std::shared_ptr<const RowRoom> room = nullptr;  // of samples that are sparse rows; else null
 
-  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets); }
+  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets, room); }
 };
 
 /// Defaults of `train` for a model; from the published recipes, milestones in epochs.
@@ -49,6 +51,7 @@ struct Model {
   std::string options_help;  // empty if it takes none
   /// From the input tensor to logits [N, classes].
   Tensor (*logits)(Tensor x, const ModelSpec& spec);
+  bool sparse_rows = false;  // x may be such (ops/sparse_rows.h)
 };
 
 struct RegisterModel {
@@ -62,11 +65,11 @@ std::vector<const Model*> all_models();
 /// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
 using ModelFunction = std::function<Tensor(Tensor images)>;
 
-/// The forward graph of classification: inputs "images" (slot 0) and "labels" (slot 1), outputs
-/// "logits", "loss" (the spec's) and "accuracy". Labels are classes, i32 [N], or sets of classes,
-/// f32 [N, classes] with a 1 for each; then the accuracy is precision@1. Throws Error if the logits
-/// have another shape than the spec's batch and classes ask for: [N, classes], or [N, 1] of two
-/// classes with BCEWithLogitsLoss.
+/// The forward graph of classification: inputs "images" (slot 0), or the spec's sparse rows, and
+/// "labels" (slot 1), outputs "logits", "loss" (the spec's) and "accuracy". Labels are classes, i32
+/// [N], or sets of classes, f32 [N, classes] with a 1 for each; then the accuracy is precision@1.
+/// Throws Error if the logits have another shape than the spec's batch and classes ask for: [N,
+/// classes], or [N, 1] of two classes with BCEWithLogitsLoss.
 Graph classifier(const std::string& name, const ModelFunction& logits, const ModelSpec& spec);
 /// The same for a registered model; `name` as for find_model.
 Graph build_model(std::string_view name, const ModelSpec& spec);

@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/record_json.h"
+#include "train/run_config.h"
 #include "train/team_config.h"
 
 namespace crossbow {
@@ -166,7 +167,8 @@ void expect_within_epoch(const Checkpoint& c) {
   const bool unlike = has_unlike_workers(c.options.sync);
   if (unlike) expect_workers(c.position.engine, c.options);
   for (const NodeState& node : nodes) {
-    if (node.rows > (unlike ? c.samples : batch)) fail("a step of {} rows", node.rows);
+    const int64_t most = unlike ? c.samples : std::max(batch, kSparseRowsAtATime);
+    if (node.rows > most) fail("a step of {} rows", node.rows);
     if (node.stepping && c.position.batch == 0) fail("a step before the epoch's first batch");
   }
 }

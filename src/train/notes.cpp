@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/batch_norm.h"
+#include "train/nodes_config.h"
 #include "train/team_config.h"
 
 namespace crossbow {
@@ -66,6 +67,26 @@ std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t run_e
                     rate.lr, count(run_epochs, "epoch"), rate.warmup));
   }
   return notes;
+}
+
+std::optional<std::string> sparse_note(const RunConfig& config, const data::Dataset& dataset) {
+  if (!dataset.info.room || config.teams.empty()) return {};
+  const TrainOptions& o = config.options;
+  const TeamConfig& team = config.teams.back();
+  const bool freely = (!team.sync && !team.async) || config.steps_freely(team);
+  const std::string why = !config.optimizer.slots.empty()
+                              ? fmt::format("`momentum` {}", *o.momentum)
+                          : *o.weight_decay > 0 ? fmt::format("`weight-decay` {}", *o.weight_decay)
+                          : o.clip_norm         ? fmt::format("`clip-norm` {}", *o.clip_norm)
+                          : o.splits > 1        ? fmt::format("`splits` {}", o.splits)
+                          : freely              ? ""
+                          : team.async && is_virtual(o) ? "`clock` virtual"
+                                                        : "`sync` " + o.sync;
+  if (why.empty()) return {};
+  return fmt::format(
+      "with {} each step passes over all weights, where a row has {:.0f} of {} features; plain SGD "
+      "with `sync` none or hogwild does not",
+      why, dataset.info.room->mean, grouped(dataset.info.image[0]));
 }
 
 std::optional<std::string> precision_note(const RunConfig& config) {

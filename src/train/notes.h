@@ -16,6 +16,9 @@ namespace crossbow {
 /// there are any.
 std::optional<std::string> class_note(const std::string& name, const data::Dataset& dataset);
 
+/// Of sparse rows: which setting makes each step pass over all weights, if one does.
+std::optional<std::string> sparse_note(const RunConfig& config, const data::Dataset& dataset);
+
 /// What the schedule does only after the run's last epoch.
 std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t epochs);
 

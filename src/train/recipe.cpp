@@ -7,6 +7,7 @@
 #include "sync/sync.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
+#include "train/train.h"
 #include "train/workers_config.h"
 
 namespace crossbow {
@@ -17,11 +18,19 @@ void fill(std::optional<T>& option, const U& value) {
   if (!option) option = static_cast<T>(value);
 }
 
+/// Rows of numbers may be sparse, and then momentum costs a pass over all weights in each step,
+/// where a row changes some. It is not known before they are read, so none of them has momentum.
+bool has_rows(const TrainOptions& o) {
+  return *o.data != data::kMemory && o.model != kOwnModel && find_model(o.model).sparse_rows &&
+         data::catalogue_entry(*o.data).rows;
+}
+
 /// What the options' algorithm needs of the solver, where they leave it open.
 void fill_needs(TrainOptions& o, const Recipe& recipe) {
   using Momentum = SolverNeeds::Momentum;
   const SolverNeeds needs = sync_needs(o.sync);
-  if (needs.momentum == Momentum::none) {
+  const bool none = needs.momentum == Momentum::any && !o.momentum && has_rows(o);
+  if (needs.momentum == Momentum::none || none) {
     // With momentum m a gradient moves the weights by 1 + m + m² + … = 1/(1 − m) times the rate.
     // Steps without momentum learn as fast at a rate as many times as large.
     const double rate = recipe.lr / (1 - recipe.momentum);

@@ -136,6 +136,8 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   const bool whole_gradient_first =
       clip_norm > 0 || splits > 1 || team.averages_gradients() || (team.async && !is_live(team));
   if (!whole_gradient_first) compile.update = optimizer_of(team);
+  const bool replica = !team.workers.empty() && team.workers[worker].replica;
+  compile.updates_in_place = !replica && (!team.sync || !team.sync->traits().overlaps);
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;
 }

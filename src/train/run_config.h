@@ -28,6 +28,10 @@ namespace crossbow {
 /// One, or one a worker if these are unlike, over the parameter layout of the first.
 using Models = std::span<CompiledModel* const>;
 
+/// Sparse ones, which a learner may take in several steps: one takes a microsecond, less than to be
+/// given its row.
+constexpr int64_t kSparseRowsAtATime = 64;
+
 /// A plain value, made by resolve().
 struct RunConfig {
   /// Resolved, to be recorded and printed. Whoever acts on a setting takes it from the rest.
@@ -40,7 +44,8 @@ struct RunConfig {
   /// What the team may be, to be tried in that order; at least one unless the run is resumed.
   std::vector<TeamConfig> teams;
 
-  int64_t batch = 1, splits = 1;
+  /// Rows that a learner takes at a time, in so many steps; those of a step, in so many parts.
+  int64_t batch = 1, steps = 1, splits = 1;
   data::Augment augment;
   Optimizer optimizer = make_sgd();
   double clip_norm = 0;    // 0: no limit
@@ -61,6 +66,11 @@ struct RunConfig {
   int64_t asked_period = 0;  // of exchanges, in steps; 0: the algorithm's own
   std::string replay;        // folder of a run whose turns are taken again; empty: none
 
+  /// Whether nothing happens between two steps of a learner, but for the change of its weights.
+  bool steps_freely(const TeamConfig& team) const {
+    return !team.sync && (!team.async || is_live(team)) && team.workers.empty() && !virtual_clock &&
+           splits == 1;
+  }
   bool is_reached_by(const EpochRecord& epoch) const {
     const std::optional<double> loss = target_on_train ? epoch.train_loss : epoch.test_loss;
     return epoch.test_accuracy >= target_accuracy || (loss && *loss <= target_loss);

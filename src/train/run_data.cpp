@@ -1,16 +1,29 @@
 #include "train/run_data.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/text.h"
+#include "kernels/kernel.h"
 #include "train/notes.h"
+#include "train/train.h"
 
 namespace crossbow {
 
+std::shared_ptr<const data::Dataset> in_batches_for(const RunConfig& config,
+                                                    std::shared_ptr<const data::Dataset> dataset) {
+  const bool taken = config.model != kOwnModel && find_model(config.model).sparse_rows &&
+                     supports(find_device(config.device.kind).kernels(), "sparse_dense");
+  if (!dataset->info.room || taken) return dataset;
+  return std::make_shared<const data::Dataset>(dataset->dense());
+}
+
 std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Checkpoint* from,
                                                Observer& observer) {
-  const auto dataset = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
+  const auto opened = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   });
+  const auto dataset = in_batches_for(config, opened);
   const int64_t samples = dataset->train->size();
   if (config.batch > samples) {
     fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,
@@ -18,6 +31,7 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   }
   if (!dataset->info.note.empty()) observer.note(dataset->info.note);
   if (const auto note = class_note(config.data, *dataset)) observer.note(*note);
+  if (const auto note = sparse_note(config, *dataset)) observer.note(*note);
   if (from && (!from->fits(dataset->info) || from->samples != samples)) {
     fail(
         "{} is not the data that the run was trained on: it had {} {}s of shape {} in {} "
@@ -31,6 +45,12 @@ RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Ch
   const int64_t batches = (dataset.train->size() + config.batch - 1) / config.batch;
   RunConfig fitted = config.with_at_most(batches / config.device.count);
   if (fitted.teams.empty()) fitted.teams = {config.team(from->position.arrangement)};
+  const bool free = std::ranges::all_of(
+      fitted.teams, [&](const TeamConfig& team) { return fitted.steps_freely(team); });
+  const int64_t most = batches / fitted.teams.back().learners();
+  if (dataset.info.room && free)
+    fitted.steps = std::clamp<int64_t>(kSparseRowsAtATime / config.batch, 1, most);
+  fitted.batch *= fitted.steps;
   return fitted;
 }
 

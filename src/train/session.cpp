@@ -50,6 +50,9 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
 /// Null for a session that has none.
 std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
   auto dataset = s.data ? data::open_dataset(*s.data) : s.dataset;
+  if (dataset && dataset->info.room) {
+    dataset = std::make_shared<const data::Dataset>(dataset->dense());
+  }
   if (!dataset) {
     if (s.image.rank() != 3 || s.classes < 1) {
       fail_usage(

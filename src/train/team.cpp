@@ -14,7 +14,10 @@ namespace crossbow {
 namespace {
 
 BatchShape batch_shape(const RunConfig& run, const data::Dataset& dataset) {
-  return {run.batch, dataset.train->size() % run.batch, run.splits, dataset.info.batch_format()};
+  BatchShape shape{run.batch, dataset.train->size() % run.batch, run.splits,
+                   dataset.info.batch_format()};
+  shape.steps = run.steps;
+  return shape;
 }
 /// Of a worker's steps, if workers are unlike.
 BatchShape batch_shape(const RunConfig& run, const TeamConfig& team, size_t worker,

@@ -6,6 +6,7 @@
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
+#include "train/run_data.h"
 #include "train/train.h"
 
 namespace crossbow {
@@ -63,6 +64,7 @@ TrainedModel::TrainedModel(const std::filesystem::path& run,
 
 std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
   auto dataset = open(config_.data, checkpoint_.image);
+  dataset = in_batches_for(config_, std::move(dataset));
   const data::Info& info = dataset->info;
   if (!checkpoint_.fits(info)) {
     fail("the model takes inputs of shape {} in {} classes, but {} has {} in {}",
@@ -96,8 +98,8 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   device.expect_team(team.threads.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
-  const ModelSpec spec{checkpoint_.image, checkpoint_.classes,   config_.batch, {},
-                       config_.loss,      checkpoint_.label_sets};
+  const ModelSpec spec{checkpoint_.image, checkpoint_.classes,    config_.batch,    {},
+                       config_.loss,      checkpoint_.label_sets, dataset.info.room};
   CompiledModel model(build_model(config_.model, spec), config_.compile_options(team, &tuner));
   const int64_t samples = dataset.test->size();
   const int64_t rows = evaluation_rows(config_.batch, samples);

@@ -25,7 +25,8 @@ Graph forward_graph(const GraphFunction& graph, const RunConfig& config,
                 config.batch,
                 {},
                 config.loss,
-                dataset.info.label_sets});
+                dataset.info.label_sets,
+                dataset.info.room});
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_F(RowsProgram, RefuseTargetsThatMakeNoSense) {
 TEST_F(RowsProgram, OfAPlantedModelAreLearned) {
   const Outcome o = crossbow(
       "train --data like-w8a --model logistic --learners 1 --threads-per-learner 1 --batch 64 "
-      "--lr 0.3 --epochs 2 --out run");
+      "--lr 3 --epochs 2 --out run");
   std::string text = o.out + o.err;
   std::replace(text.begin(), text.end(), '\n', ' ');
   const std::string_view says = "of 0.";

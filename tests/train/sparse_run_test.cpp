@@ -1,0 +1,152 @@
+// Runs on sparse rows come to what the same runs come to in which batches have all numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/files.h"
+#include "support/sparse_set.h"
+#include "train/checkpoints.h"
+#include "train/record_json.h"
+#include "train/tiny_run.h"
+
+namespace crossbow {
+namespace {
+
+using testing::expect_same_bits;
+using testing::load;
+using testing::sparse_set;
+using testing::StopAfter;
+using testing::values_of;
+
+struct Way {
+  const char* name;
+  std::function<void(TrainOptions&)> set;
+};
+
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
+
+class SparseRuns : public ::testing::TestWithParam<Way> {
+ protected:
+  /// Five and a half batches an epoch.
+  TrainOptions options(const std::shared_ptr<const data::Dataset>& set) {
+    TrainOptions o;
+    o.model = "logistic";
+    o.dataset = set;
+    o.batch = 16;
+    o.epochs = 3;
+    o.learners = 1;
+    o.threads_per_learner = 1;
+    o.sync = "none";
+    o.momentum = 0;
+    o.lr = 0.4;
+    o.lr_schedule = "fixed";
+    o.deterministic = true;
+    return o;
+  }
+  TrainOptions options() { return options(set_); }
+  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
+  TrainResult trained(const std::string& run, TrainOptions o) {
+    o.out = folder(run);
+    return train(o);
+  }
+
+  const std::shared_ptr<const data::Dataset> set_ = sparse_set(88);
+  const std::shared_ptr<const data::Dataset> dense_ =
+      std::make_shared<const data::Dataset>(set_->dense());
+  data::TemporaryFolder runs_;
+};
+
+TEST_P(SparseRuns, LearnAsDenseOnesDo) {
+  TrainOptions sparse = options(set_), dense = options(dense_);
+  for (TrainOptions* o : {&sparse, &dense}) GetParam().set(*o);
+  const TrainResult a = trained("sparse", sparse), b = trained("dense", dense);
+  ASSERT_EQ(a.history.size(), b.history.size());
+  for (size_t e = 0; e < a.history.size(); ++e) {
+    EXPECT_NEAR(a.history[e].train_loss, b.history[e].train_loss, 1e-5) << e;
+    EXPECT_NEAR(*a.history[e].test_loss, *b.history[e].test_loss, 1e-5) << e;
+  }
+  EXPECT_LT(a.history.back().train_loss, 0.9 * a.history.front().train_loss);
+  const auto x = values_of(load(folder("sparse")), Checkpoint::Role::parameter, 0);
+  const auto y = values_of(load(folder("dense")), Checkpoint::Role::parameter, 0);
+  ASSERT_EQ(x.size(), y.size());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-5) << i;
+}
+
+Way sync(const char* name, int64_t learners = 2) {
+  return {name, [=](TrainOptions& o) {
+            o.sync = name;
+            o.learners = learners;
+            o.lr_scaling = "none";
+          }};
+}
+Way momentum_of(const char* name) {
+  return {name, [=](TrainOptions& o) {
+            o.sync = name;
+            o.learners = 2;
+            o.momentum = 0.5;
+            o.lr_scaling = "none";
+            o.nesterov = std::string_view(name) == "async-eamsgd";
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, SparseRuns,
+    ::testing::Values(
+        Way{"none", [](TrainOptions&) {}}, Way{"momentum", [](auto& o) { o.momentum = 0.5; }},
+        Way{"decay", [](auto& o) { o.weight_decay = 1e-3; }},
+        Way{"clipped", [](auto& o) { o.clip_norm = 0.5; }},
+        Way{"splits", [](auto& o) { o.splits = 3; }},
+        Way{"mlp", [](auto& o) { o.model = "mlp:layers=1,width=40,activation=relu,bias=0"; }},
+        Way{"two_threads", [](auto& o) { o.threads_per_learner = 2; }},
+        Way{"batches_of_7", [](auto& o) { o.batch = 7; }}, sync("sma"), sync("ssgd"), sync("easgd"),
+        sync("sma-paper"), sync("hogwild"), sync("downpour"), sync("gossip-pull"), sync("sgp"),
+        momentum_of("async-eamsgd"), Way{"ref", [](auto& o) { o.device = "ref"; }}),
+    [](const auto& info) {
+      std::string name = info.param.name;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+using SparseRun = SparseRuns;
+
+/// By the real clock two nodes change the same weights, and every row counts once.
+TEST_F(SparseRun, OfLiveNodesLearns) {
+  for (const char* model : {"logistic", "mlp:layers=1,width=64,activation=relu"}) {
+    TrainOptions o = options();
+    o.model = model;
+    o.sync = "hogwild";
+    o.learners = 2;
+    o.batch = 1;
+    o.lr = 0.1;
+    o.epochs = 8;
+    o.deterministic = false;
+    const TrainResult r = trained(model, o);
+    int64_t rows = 0;
+    for (const NodeState& node : r.nodes) rows += node.report.rows;
+    EXPECT_EQ(rows, 8 * 88) << model;
+    EXPECT_LT(r.history.back().train_loss, 0.5) << model;
+    EXPECT_LT(*r.final_test_loss, 0.9) << model;
+  }
+}
+
+TEST_F(SparseRun, GoesOnFromACheckpointBitForBit) {
+  for (const char* sync : {"none", "hogwild"}) {
+    TrainOptions o = options();
+    o.sync = sync;
+    if (o.sync == "hogwild") o.learners = 2;
+    const std::string whole = std::string("whole-") + sync, parts = std::string("parts-") + sync;
+    trained(whole, o);
+    StopAfter stop(9);
+    o.out = folder(parts);
+    train(o, &stop);
+    EXPECT_LT(load(folder(parts)).position.epoch, 3) << sync;
+    o.resume = o.out;
+    train(o);
+    expect_same_bits(load(folder(whole)), load(folder(parts)));
+  }
+}
+
+}  // namespace
+}  // namespace crossbow
