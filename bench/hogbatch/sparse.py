@@ -1,0 +1,111 @@
+"""The speed of sparse logistic regression in steps of one row: Crossbow on one thread and on two
+that share the weights, beside scikit-learn's SGDClassifier and PyTorch's EmbeddingBag with sparse
+gradients. Rows have real-sim's shape.
+
+    python3 -m bench.hogbatch.sparse --peers-python PATH      on an idle machine
+"""
+
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from bench import CROSSBOW, Failed, last_line, log, parser_of, table, warn_if_busy
+
+DATA = "like-real-sim"
+ONE, TWO, APART, SKLEARN, TORCH = "one", "two", "apart", "sklearn", "torch"
+NAMES = {
+    ONE: "Crossbow, one thread",
+    TWO: "Crossbow, two Hogwild threads",
+    APART: "Crossbow, two processes apart",
+    SKLEARN: "scikit-learn, SGDClassifier",
+    TORCH: "PyTorch, EmbeddingBag",
+}
+
+
+def run(command, cpus):
+    """What the command prints as JSON, on these CPUs alone."""
+    command = ["taskset", "-c", ",".join(map(str, cpus)), *map(str, command)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
+    return json.loads(done.stdout)
+
+
+def crossbow(args, cpus, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *(CROSSBOW, "train", "--json", "--model", "logistic", "--data", DATA, "--batch", 1),
+            *("--threads-per-learner", 1, "--epochs", args.epochs, "--eval-every", args.epochs),
+            *("--out", f"{folder}/run", *options),
+        ]
+        return run(command, cpus)["images_per_second"]
+
+
+def peer(args, name, cpus):
+    command = [args.peers_python, "-m", "bench.hogbatch.sparse_peer", name]
+    return run([*command, "--epochs", args.epochs], cpus)["rows_per_second"]
+
+
+def apart(args, cpus):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        return sum(pool.map(lambda cpu: crossbow(args, [cpu], "--sync", "none"), cpus))
+
+
+def sides_of(args):
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    sides = {
+        ONE: lambda: crossbow(args, cpus[:1], "--sync", "none"),
+        TWO: lambda: crossbow(args, cpus, "--sync", "hogwild", "--learners", 2),
+        APART: lambda: apart(args, cpus),
+    }
+    if args.peers_python:
+        sides[SKLEARN] = lambda: peer(args, SKLEARN, cpus[:1])
+        sides[TORCH] = lambda: peer(args, TORCH, cpus[:1])
+    return sides
+
+
+def print_table(speeds):
+    """Ratios are medians of the rounds' ratios, since a round's sides share the machine's mood."""
+    rows = []
+    for side, found in speeds.items():
+        ratios = [one / other for one, other in zip(speeds[ONE], found)]
+        median = statistics.median(found)
+        spread = (max(found) - min(found)) / median
+        ratio = f"{statistics.median(ratios):.2f}×"
+        rows.append([NAMES[side], f"{median:,.0f}", ratio, f"{spread:.0%}", len(found)])
+    header = ["side", "rows/s, median", "Crossbow's one thread / it", "spread", "rounds"]
+    print(table(header, rows))
+
+
+def main():
+    parser = parser_of("bench.hogbatch.sparse", __doc__)
+    add = parser.add_argument
+    add("--epochs", type=int, default=10, help="of each side in each round (default 10)")
+    add("--rounds", type=int, default=5, help="default 5")
+    add("--peers-python", metavar="PATH", help="a Python that has torch and scikit-learn")
+    args = parser.parse_args()
+    if not os.access(CROSSBOW, os.X_OK):
+        parser.error(f"no program {CROSSBOW}: build the release preset")
+    warn_if_busy()
+    sides = sides_of(args)
+    speeds = {side: [] for side in sides}
+    for number in range(args.rounds):
+        for side, measure in sides.items():
+            try:
+                speeds[side].append(measure())
+            except Failed as failure:
+                sys.exit(f"{NAMES[side]}: {failure}")
+            log(f"round {number + 1}, {NAMES[side]}: {speeds[side][-1]:,.0f} rows/s")
+    print_table(speeds)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
