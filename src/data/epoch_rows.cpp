@@ -80,15 +80,33 @@ void EpochRows::write(int64_t first, int64_t rows, int64_t room, uint8_t* scratc
   }
 }
 
+SparseRow EpochRows::sparse_row(int64_t place) const {
+  const Sample sample = split_->sample(order_[static_cast<size_t>(place)], nullptr);
+  const auto& row = std::get<SparseRow>(sample);
+  // Rows that follow each other in an epoch lie anywhere in memory.
+  constexpr size_t kLine = 64 / sizeof(float);
+  for (size_t i = 0; i < row.columns.size(); i += kLine) {
+    __builtin_prefetch(&row.columns[i]);
+    __builtin_prefetch(&row.values[i]);
+  }
+  return row;
+}
+
 void EpochRows::write_sparse(int64_t first, int64_t rows,
                              const std::array<std::byte*, kFields>& fields) const {
   auto* const values = reinterpret_cast<float*>(fields[kValues]);
   auto* const columns = reinterpret_cast<int32_t*>(fields[kColumns]);
   auto* const extents = reinterpret_cast<int32_t*>(fields[kExtents]);
   int32_t end = 0;
+  constexpr int64_t kAhead = 4;
+  std::array<SparseRow, kAhead> next;
+  for (int64_t i = 0; i < std::min(rows, kAhead); ++i) {
+    next[static_cast<size_t>(i)] = sparse_row(first + i);
+  }
   for (int64_t i = 0; i < rows; ++i) {
-    const Sample sample = split_->sample(order_[static_cast<size_t>(first + i)], nullptr);
-    const auto& row = std::get<SparseRow>(sample);
+    SparseRow& place = next[static_cast<size_t>(i % kAhead)];
+    const SparseRow row = place;
+    if (i + kAhead < rows) place = sparse_row(first + i + kAhead);
     std::copy(row.values.begin(), row.values.end(), values + end);
     std::copy(row.columns.begin(), row.columns.end(), columns + end);
     extents[2 * i] = end;

@@ -47,6 +47,7 @@ class EpochRows {
  private:
   void write_label(int64_t index, std::byte* out) const;
   void write_sample(int64_t index, uint8_t* scratch, float* out) const;
+  SparseRow sparse_row(int64_t place) const;
   void write_sparse(int64_t first, int64_t rows,
                     const std::array<std::byte*, kFields>& fields) const;
   template <typename T, typename Normalise>

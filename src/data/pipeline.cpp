@@ -21,8 +21,11 @@ void lower_priority_of_this_thread() {
   setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + 10);
 }
 
-int default_threads(const Split& split) {
-  return split.in_memory() ? 1 : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+int default_threads(const EpochRows& rows) {
+  if (rows.format().is_sparse()) return 0;
+  return rows.split().in_memory()
+             ? 1
+             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 int64_t batches_of(int64_t samples, int64_t batch) {
@@ -46,7 +49,7 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
       batches_(options.batch < 1 ? 0 : batches_of(rows_.size(), options.batch)) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 sample, not {}", options.batch);
   grow(depth_of(options, rows_.size()));
-  const int threads = options.threads > 0 ? options.threads : default_threads(rows_.split());
+  const int threads = options.threads > 0 ? options.threads : default_threads(rows_);
   try {
     for (int t = 0; t < threads; ++t) threads_.push_back(start_thread([this] { work(); }));
   } catch (...) {
@@ -114,7 +117,7 @@ void Pipeline::start(int64_t epoch, int64_t first_batch) {
 const Batch& Pipeline::acquire(int64_t index) {
   std::unique_lock lock(mutex_);
   if (index < 0 || index >= end_) fail("there is no batch {} in an epoch of {}", index, end_);
-  Slot* slot = find(State::ready, index);
+  Slot* slot = threads_.empty() ? &make(index, lock) : find(State::ready, index);
   if (!slot) {
     const auto begin = std::chrono::steady_clock::now();
     ++waiting_;
@@ -202,6 +205,22 @@ void Pipeline::work() {
     }
     if (stop_) return;
   }
+}
+
+Pipeline::Slot& Pipeline::make(int64_t index, std::unique_lock<std::mutex>& lock) {
+  const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                 [](const Slot& s) { return s.state == State::free; });
+  assert(slot != slots_.end());
+  slot->state = State::filling;
+  slot->batch.index = index;
+  --free_;
+  ++filling_;
+  lock.unlock();
+  fill(*slot, nullptr);
+  lock.lock();
+  --filling_;
+  made_.notify_all();
+  return *slot;
 }
 
 void Pipeline::fill(Slot& slot, uint8_t* scratch) {

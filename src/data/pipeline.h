@@ -23,7 +23,9 @@ struct PipelineOptions {
   bool shuffle = false;  // a new order each epoch, from the seed
   Augment augment;
   uint64_t seed = 0;
-  int threads = 0;  // 0: one for samples in memory, one a core for samples to be decoded
+  /// 0: none for sparse rows, which whoever asks for them writes quicker than another thread could
+  /// hand them over; one for other samples in memory, one a core for samples to be decoded.
+  int threads = 0;
   /// Number of buffers: batches made ready plus batches in use. It must exceed the number of
   /// batches that learners hold at a time; 0 chooses by the size of a batch. There are no more than
   /// an epoch has batches.
@@ -77,6 +79,8 @@ class Pipeline : public TrainingBatches {
   void end();
   bool may_fill() const;
   void fill(Slot& slot, uint8_t* scratch);
+  /// The batch, by the thread that asks, if there are no others. With the lock.
+  Slot& make(int64_t index, std::unique_lock<std::mutex>& lock);
   Slot* find(State state, int64_t index);
 
   const PipelineOptions options_;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "data/pipeline.h"
 #include "support/sparse_set.h"
@@ -47,6 +49,37 @@ TEST(SparseRows, AreServedAsAllNumbersAre) {
       batches.release(all);
     }
   }
+}
+
+/// In any order, and from any batch of an epoch on.
+TEST(SparseRows, AreWrittenByWhoeverAsks) {
+  const auto set = sparse_set(300);
+  const PipelineOptions options{.batch = 8, .shuffle = true, .seed = 3, .least_depth = 6};
+  Pipeline batches(*set, set->train, options), alone(*set, set->train, options);
+  const int64_t first = 5;
+  std::vector<std::vector<float>> expected(static_cast<size_t>(alone.batches()));
+  alone.start(1);
+  for (int64_t b = 0; b < alone.batches(); ++b) {
+    const Batch& batch = alone.acquire(b);
+    expected[static_cast<size_t>(b)] = numbers_of(batch.fields, batch.rows);
+    alone.release(batch);
+  }
+  batches.start(1, first);
+  std::atomic<int64_t> next{batches.batches() - 1}, right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int64_t b = next--; b >= first; b = next--) {
+        const Batch& batch = batches.acquire(b);
+        right += batch.index == b &&
+                 numbers_of(batch.fields, batch.rows) == expected[static_cast<size_t>(b)];
+        batches.release(batch);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, batches.batches() - first);
+  EXPECT_EQ(batches.take_waited_seconds(), 0);
 }
 
 TEST(SparseRows, AreFoundFromAnyRowOn) {

@@ -51,7 +51,8 @@ std::string build_error(std::string_view name, ModelSpec spec = {.image = {300}}
 
 TEST(ModelOptions, AreReadStrictly) {
   EXPECT_EQ(build_error("mlp:depth=3"),
-            "the model 'mlp' has no option 'depth'; it has: layers, width, activation");
+            "the model 'mlp' has no option 'depth'; it has: layers, width, activation, "
+            "bias");
   EXPECT_EQ(build_error("lenet:width=3"), "the model 'lenet' takes no options, not 'width'");
   EXPECT_EQ(build_error("mlp:layers"),
             "'layers' in the model 'mlp:layers' must be written as option=value");
