@@ -210,7 +210,7 @@ void Pipeline::work() {
 Pipeline::Slot& Pipeline::make(int64_t index, std::unique_lock<std::mutex>& lock) {
   const auto slot = std::find_if(slots_.begin(), slots_.end(),
                                  [](const Slot& s) { return s.state == State::free; });
-  assert(slot != slots_.end());
+  if (slot == slots_.end()) fail("batch {} is asked for while all buffers are in use", index);
   slot->state = State::filling;
   slot->batch.index = index;
   --free_;
