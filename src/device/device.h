@@ -73,9 +73,11 @@ class Device {
   virtual std::string_view kernels() const = 0;
   /// The host can use its memory, and its queues work at the call, in the calling thread.
   virtual bool is_host() const = 0;
-  /// Elements of an exchange that are worth a task of their own; all, where a queue shares out the
-  /// work itself.
-  virtual int64_t exchange_piece() const { return std::numeric_limits<int64_t>::max(); }
+  /// Elements of an exchange that are worth a task of their own, which any thread may give while
+  /// others give more; kWhole where a queue shares out the work itself, and one thread gives all.
+  virtual int64_t exchange_piece() const { return kWhole; }
+  static constexpr int64_t kWhole = std::numeric_limits<int64_t>::max();
+  bool exchanges_whole() const { return exchange_piece() == kWhole; }
 
   /// Host devices work in a team of threads of the one that gives the work; to others the number
   /// means nothing. `set_team` is called by a thread before it gives work; `expect_team` before it

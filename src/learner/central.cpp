@@ -82,7 +82,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
   }
   const size_t slots = sync_->traits().averages_gradients ? optimizer_.slots.size() : 0;
   for (size_t i = 0; i < slots; ++i) slots_.push_back(device.allocate_zeroed(bytes));
-  if (phases_.size() > 1 || !device.is_host()) mean_ = device.allocate_zeroed(bytes);
+  if (phases_.size() > 1 || device.exchanges_whole()) mean_ = device.allocate_zeroed(bytes);
   if (clip_norm_ > 0) limits_ = device.allocate((pieces_.size() + 1) * sizeof(double));
 }
 
@@ -163,7 +163,7 @@ void Central::close(int64_t block) {
 }
 
 void Central::compute(int64_t block, int64_t chunk, Scratch& scratch) {
-  if (rank_.device.is_host()) return compute_piece(block, chunk, scratch);
+  if (!rank_.device.exchanges_whole()) return compute_piece(block, chunk, scratch);
   for (int64_t piece = 0; piece < piece_count(); ++piece) compute_piece(block, piece, scratch);
 }
 

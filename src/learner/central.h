@@ -30,8 +30,8 @@ struct ExchangeInput {
 ///
 /// An exchange is cut into pieces (of Device::exchange_piece, or parameters). Those who wait for it
 /// give them to the central queue, where each takes the next one until none is left; on the CPU
-/// that is to compute it. Elsewhere one gives all of them. The order of the sums does not depend on
-/// who computes them.
+/// that is to compute it. Where a device exchanges the whole, one gives all of them. The order of
+/// the sums does not depend on who computes them.
 ///
 /// Several devices have a copy each and take part in every exchange: each sums up what its own
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
@@ -111,7 +111,7 @@ class Central {
   static std::vector<Phase> phases(bool sums, bool limits);
 
   int64_t piece_count() const { return static_cast<int64_t>(pieces_.size()); }
-  int64_t chunk_count() const { return rank_.device.is_host() ? piece_count() : 1; }
+  int64_t chunk_count() const { return rank_.device.exchanges_whole() ? 1 : piece_count(); }
   int64_t phase_count() const { return static_cast<int64_t>(phases_.size()); }
   const Phase& phase_of(int64_t block) const {
     return phases_[static_cast<size_t>(block % phase_count())];

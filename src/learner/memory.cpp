@@ -60,7 +60,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const bool shared = traits.averages_gradients;
   const bool splits = options.batch.splits > 1;
   const bool gradients = !model.options().update;
-  const bool apart = !find_device(model.options().device).is_host();
+  const Device& device = find_device(model.options().device);
+  const bool apart = !device.is_host();
   const bool stays = traits.overlaps && sync->may_stay();
 
   LearnerMemory m = common_memory(model, options, executions(options, traits.overlaps, stays));
@@ -72,7 +73,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const bool probes = sync && NoiseProbe::can_measure(*sync, options.optimizer, options.learners);
   const int kept = probes && options.learners == 1 ? 1 : 0;  // by the probe
   if (sync) {
-    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 || apart;
+    const bool mean =
+        (shared && options.clip_norm > 0) || m.devices > 1 || device.exchanges_whole();
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + (mean ? 1 : 0));
   }
   const int own = shared ? 0 : 1 + slots;
