@@ -21,7 +21,7 @@ class Comm {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Grows whenever the group loses ranks; its ranks are then numbered anew.
+  /// Grows whenever a group goes on with fewer ranks or more, which are then numbered anew.
   virtual int64_t generation() const = 0;
 
   /// A sum that this rank has started: the first is 0, the next 1, and so on.

@@ -15,7 +15,8 @@
 namespace crossbow {
 
 /// Makes the ends of a group. A sum is cut into pieces, which whoever waits for it computes, each
-/// for all ranks at once.
+/// for all ranks at once. A group of one process ends with the first rank that it loses, and nobody
+/// joins it, so its generation stays 0.
 class LocalGroup {
  public:
   /// One rank a device. All vectors have that many elements of that type. `notify` is called, by

@@ -115,6 +115,8 @@ TEST_F(LocalComms, HearThatTheOtherIsLost) {
   EXPECT_GT(notified_, before);
   EXPECT_EQ(group_.rank(0).state(0), Comm::State::done);
   EXPECT_EQ(group_.rank(0).state(1), Comm::State::failed);
+  EXPECT_EQ(group_.rank(0).state(2), Comm::State::failed);
+  EXPECT_EQ(group_.rank(0).generation(), 0);
   EXPECT_EQ(group_.rank(0).failure(), "rank 1 is lost: its cable was cut");
 }
 
