@@ -227,11 +227,11 @@ DenseBackwardWeights dense_backward_weights(const Desc& src, const Desc& diff_we
 ConvForward conv_forward(dnnl::algorithm algorithm, const Desc& src, const Desc& weights,
                          const Desc& bias, const Desc& dst, const Window& w) {
   const auto training = prop_kind::forward_training;
-  using Op = dnnl::convolution_forward::desc;
-  return {bias ? Op(training, algorithm, src, weights, bias, dst, w.strides, w.dilation,
-                    w.padding_low, w.padding_high)
-               : Op(training, algorithm, src, weights, dst, w.strides, w.dilation, w.padding_low,
-                    w.padding_high),
+  using Descriptor = dnnl::convolution_forward::desc;
+  return {bias ? Descriptor(training, algorithm, src, weights, bias, dst, w.strides, w.dilation,
+                            w.padding_low, w.padding_high)
+               : Descriptor(training, algorithm, src, weights, dst, w.strides, w.dilation,
+                            w.padding_low, w.padding_high),
           attributes(), engine()};
 }
 
@@ -248,11 +248,11 @@ ConvBackwardWeights conv_backward_weights(dnnl::algorithm algorithm, const Desc&
                                           const Desc& diff_dst, const Window& w) {
   const Desc weights(diff_weights.dims(), src.data_type(), memory::format_tag::any);
   const ConvForward hint = conv_forward(algorithm, src, weights, diff_bias, diff_dst, w);
-  using Op = dnnl::convolution_backward_weights::desc;
-  return {diff_bias ? Op(algorithm, src, diff_weights, diff_bias, diff_dst, w.strides, w.dilation,
-                         w.padding_low, w.padding_high)
-                    : Op(algorithm, src, diff_weights, diff_dst, w.strides, w.dilation,
-                         w.padding_low, w.padding_high),
+  using Descriptor = dnnl::convolution_backward_weights::desc;
+  return {diff_bias ? Descriptor(algorithm, src, diff_weights, diff_bias, diff_dst, w.strides,
+                                 w.dilation, w.padding_low, w.padding_high)
+                    : Descriptor(algorithm, src, diff_weights, diff_dst, w.strides, w.dilation,
+                                 w.padding_low, w.padding_high),
           attributes(), engine(), hint};
 }
 
@@ -276,9 +276,10 @@ DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bia
   dnnl::primitive_attr attr = attributes();
   attr.set_post_ops(post_ops);
   const auto training = prop_kind::forward_training;
-  using Op = dnnl::inner_product_forward::desc;
-  return {bias ? Op(training, src, weights, bias, dst) : Op(training, src, weights, dst), attr,
-          engine()};
+  using Descriptor = dnnl::inner_product_forward::desc;
+  return {bias ? Descriptor(training, src, weights, bias, dst)
+               : Descriptor(training, src, weights, dst),
+          attr, engine()};
 }
 
 DenseBackwardData dense_backward_data(const Desc& diff_src, const Desc& weights,
@@ -292,8 +293,9 @@ DenseBackwardWeights dense_backward_weights(const Desc& src, const Desc& diff_we
                                             const Desc& diff_bias, const Desc& diff_dst) {
   const Desc weights(diff_weights.dims(), src.data_type(), memory::format_tag::any);
   const DenseForward hint = dense_forward(src, weights, diff_bias, diff_dst);
-  using Op = dnnl::inner_product_backward_weights::desc;
-  return {diff_bias ? Op(src, diff_weights, diff_bias, diff_dst) : Op(src, diff_weights, diff_dst),
+  using Descriptor = dnnl::inner_product_backward_weights::desc;
+  return {diff_bias ? Descriptor(src, diff_weights, diff_bias, diff_dst)
+                    : Descriptor(src, diff_weights, diff_dst),
           attributes(), engine(), hint};
 }
 #endif

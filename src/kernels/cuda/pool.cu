@@ -11,10 +11,10 @@ struct Map {
 
   explicit Map(const Shape& shape) : channels(shape[1]), height(shape[2]), width(shape[3]) {}
 
-  struct Place {
+  struct Coordinates {
     int64_t image, row, column, channel;
   };
-  CROSSBOW_GPU Place place(int64_t i) const {
+  CROSSBOW_GPU Coordinates coordinates(int64_t i) const {
     const int64_t channel = i % channels, pixel = i / channels;
     return {pixel / (width * height), pixel / width % height, pixel % width, channel};
   }
@@ -38,7 +38,7 @@ struct Windows {
 
   /// f(row, column) of x in row-major order, for those that lie in the window of y's element.
   template <typename F>
-  CROSSBOW_GPU void for_window(const Map::Place& p, const F& f) const {
+  CROSSBOW_GPU void for_window(const Map::Coordinates& p, const F& f) const {
     for (int64_t i = 0, h = rows.start(p.row); i < rows.kernel; ++i, h += rows.dilation) {
       if (h < 0 || h >= x.height) continue;
       for (int64_t j = 0, w = columns.start(p.column); j < columns.kernel;
@@ -50,7 +50,7 @@ struct Windows {
 
   /// f(row, column) of y, for the windows that cover x's element, in row-major order.
   template <typename F>
-  CROSSBOW_GPU void for_covering(const Map::Place& p, const F& f) const {
+  CROSSBOW_GPU void for_covering(const Map::Coordinates& p, const F& f) const {
     for (int64_t i = rows.kernel - 1; i >= 0; --i) {
       const int64_t oh = position(rows, p.row, i);
       if (oh < 0 || oh >= y.height) continue;
@@ -90,7 +90,7 @@ struct MaxPool {
   int32_t* positions;  // in the plane of x
 
   CROSSBOW_GPU void operator()(int64_t i) const {
-    const Map::Place p = windows.y.place(i);
+    const Map::Coordinates p = windows.y.coordinates(i);
     int64_t best = -1;
     float largest = 0;
     windows.for_window(p, [&](int64_t h, int64_t w) {
@@ -112,7 +112,7 @@ struct MaxPoolGrad {
   T* dx;
 
   CROSSBOW_GPU void operator()(int64_t i) const {
-    const Map::Place p = windows.x.place(i);
+    const Map::Coordinates p = windows.x.coordinates(i);
     const int64_t mine = p.row * windows.x.width + p.column;
     float sum = 0;
     windows.for_covering(p, [&](int64_t oh, int64_t ow) {
@@ -130,7 +130,7 @@ struct AveragePool {
   T* y;
 
   CROSSBOW_GPU void operator()(int64_t i) const {
-    const Map::Place p = windows.y.place(i);
+    const Map::Coordinates p = windows.y.coordinates(i);
     float sum = 0;
     windows.for_window(
         p, [&](int64_t h, int64_t w) { sum += x[windows.x.at(p.image, h, w, p.channel)]; });
@@ -145,7 +145,7 @@ struct AveragePoolGrad {
   T* dx;
 
   CROSSBOW_GPU void operator()(int64_t i) const {
-    const Map::Place p = windows.x.place(i);
+    const Map::Coordinates p = windows.x.coordinates(i);
     float sum = 0;
     windows.for_covering(p, [&](int64_t oh, int64_t ow) {
       sum += dy[windows.y.at(p.image, oh, ow, p.channel)] / windows.divisor(oh, ow);
