@@ -113,8 +113,8 @@ class Worker {
   Worker() : rng_(options.seed, Purpose::synthetic, queues_made++) {
     thread_ = std::thread([this] { work(); });
   }
+  /// What nobody has waited for may never be done.
   ~Worker() {
-    finish(given());
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
