@@ -60,9 +60,7 @@ void Statistics::measure() {
   for (const Buffer& measured : measured_) terms.push_back(measured.data());
   workers_.run([&](int worker) {
     if (worker > 0) return;
-    Queue& queue = workspaces_[0].queue();
-    queue.math(dtype_).combine(shares, terms, mean_.data(), elements_);
-    queue.finish();
+    workspaces_[0].queue().math(dtype_).combine(shares, terms, mean_.data(), elements_);
   });
 }
 

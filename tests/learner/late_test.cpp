@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "learner/quadratic.h"
 #include "support/error_text.h"
 
@@ -152,6 +154,27 @@ TEST(LateEngine, AFailureAtAnyPieceOfWorkEndsTheRun) {
       EXPECT_EQ(error, "the late device failed") << n;
       EXPECT_EQ(data.held, 0) << n;
     }
+  }
+}
+
+/// Each op has been waited for when its time is taken, and so has an update after them all.
+TEST(LateEngine, ATimedStepIsOverWhenItReturns) {
+  for (const double clip_norm : {0.0, 0.1}) {
+    const WithLateOptions late({});
+    QuadraticData data;
+    QuadraticEngine engine({.sync = "none",
+                            .options = {.momentum = 0.9},
+                            .clip_norm = clip_norm,
+                            .device = "late-ref"});
+    Step step;
+    step.inputs = data.acquire(0).fields;
+    std::vector<double> seconds(100);
+    const int64_t before = late_work_done();
+    engine->time_step(step, 0.1, seconds);
+    const auto ops =
+        std::count_if(seconds.begin(), seconds.end() - 1, [](double s) { return s > 0; });
+    // Two fields and the step block; after the ops the norm, the scale and the update.
+    EXPECT_EQ(late_work_done() - before, 3 + ops + (clip_norm > 0 ? 3 : 0)) << clip_norm;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -64,6 +65,23 @@ TEST(NoiseProbe, MeasuresOnceInSoManySteps) {
   EXPECT_TRUE(NoiseProbe::due(3, 8, 32));
   EXPECT_TRUE(NoiseProbe::due(0, 64, 32));
   EXPECT_TRUE(NoiseProbe::due(1, 64, 32));
+}
+
+TEST(NoiseProbe, WaitsForWhatItMeasured) {
+  Device& device = find_device("late");
+  const auto queue = device.make_queue();
+  const auto probe =
+      NoiseProbe::make(*make_sync("ssgd", {.learners = 2}), make_sgd(), 2, device, 1, 0);
+  const std::array<float, 4> vectors{3, 1, 1, 1};
+  const Buffer there = device.allocate(sizeof vectors), mean = device.allocate(2 * sizeof(float));
+  device.copy_now(there.data(), vectors.data(), sizeof vectors);
+  const std::array<const void*, 2> by_learner{there.data(), there.data() + 2 * sizeof(float)};
+  NoiseScale scale;
+  probe->measure(queue->math(DType::f32), 0, 0, by_learner, 2, mean.data());
+  probe->close(*queue, scale);
+  probe->collect(scale);
+  EXPECT_DOUBLE_EQ(scale.noise, 2);
+  EXPECT_DOUBLE_EQ(scale.signal, 4);
 }
 
 /// Inputs are ±1, and what is to be learned is nothing: with x·w as output the gradient of a row is

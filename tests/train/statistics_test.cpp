@@ -37,17 +37,18 @@ class Statistics : public ::testing::TestWithParam<const char*> {
     return values_of(load(folder(run)), Checkpoint::Role::state, 0);
   }
 
-  TinyData data_{300};
+  TinyData data_{600};
   data::TemporaryFolder runs_;
 };
 
 INSTANTIATE_TEST_SUITE_P(All, Statistics, ::testing::Values("ref", "cpu", "late"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// Whatever the training batch, 64 of them make one here; the images have four whole ones.
+/// Whatever the training batch, 64 of them make one here; the images have nine whole ones, more
+/// than there are buffers.
 TEST_P(Statistics, AreThoseOfTheTrainingImages) {
   TrainOptions o = options("measured");
-  o.bn_images = 129;  // three batches
+  o.bn_images = 513;  // nine batches
   train(normalised_images, o);
 
   const auto dataset = data::open_dataset(data_.spec(), {});
@@ -57,7 +58,7 @@ TEST_P(Statistics, AreThoseOfTheTrainingImages) {
   in_order.seed = o.seed;
   data::Pipeline pipeline(*dataset, dataset->train, in_order);
   pipeline.start(0);
-  constexpr int kPixels = 64 * 8 * 8, kBatches = 3;
+  constexpr int kPixels = 64 * 8 * 8, kBatches = 9;
   double mean = 0, variance = 0;
   for (int b = 0; b < kBatches; ++b) {
     const data::Batch& batch = pipeline.acquire(b);

@@ -1,0 +1,54 @@
+// A session on an asynchronous device gives what it gives on the CPU.
+#include <gtest/gtest.h>
+
+#include "support/late_device.h"
+#include "train/session.h"
+#include "train/tiny_run.h"
+
+namespace crossbow::testing {
+namespace {
+
+/// All that a session says: losses, test results, logits, and its tensors.
+std::vector<float> said(const TinyData& data, SessionOptions o, const std::string& device) {
+  o.data = data.spec();
+  o.device = device;
+  o.threads_per_learner = 1;
+  o.deterministic = true;
+  Session session(tiny_net, o);
+  const SessionTensor first = session.tensors().front();
+  std::vector<float> values(static_cast<size_t>(first.shape.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 9);
+  session.set(first.name, values);
+
+  std::vector<float> all;
+  const auto step = [&] { all.push_back(session.step()); };
+  for (int i = 0; i < 3; ++i) step();
+  const data::TemporaryFolder saved;
+  session.save(saved.path());
+  for (int i = 0; i < 3; ++i) step();
+  const Evaluation ahead = session.evaluate();
+  session.load(saved.path());
+  for (int i = 0; i < 3; ++i) step();
+  const Evaluation test = session.evaluate();
+  for (const double x : {ahead.loss, ahead.accuracy, test.loss, test.accuracy}) {
+    all.push_back(static_cast<float>(x));
+  }
+  const auto add = [&](const std::vector<float>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add(session.predict(std::vector<float>(size_t{5} * 8 * 8, 0.5f)));
+  for (const SessionTensor& tensor : session.tensors()) add(session.get(tensor.name));
+  return all;
+}
+
+TEST(LateSession, IsTheCpusSession) {
+  const TinyData data;
+  for (const auto pace : {LateOptions::Pace::last_moment, LateOptions::Pace::random}) {
+    const WithLateOptions late({.pace = pace});
+    EXPECT_EQ(said(data, {}, "cpu"), said(data, {}, "late"));
+    EXPECT_EQ(said(data, {.clip_norm = 0.1}, "cpu"), said(data, {.clip_norm = 0.1}, "late"));
+  }
+}
+
+}  // namespace
+}  // namespace crossbow::testing
