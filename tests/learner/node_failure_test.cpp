@@ -175,13 +175,18 @@ TEST(NodeFailures, LeaveZeros) {
     engine.run(data);
     const int node = *failed_nodes(engine->state().place.nodes).begin();
     const auto elements = static_cast<size_t>(engine->layout().parameter_elements);
-    for (const EngineBuffer& buffer : engine->state().buffers) {
-      const bool own =
-          buffer.kind == EngineBuffer::Kind::weights || buffer.kind == EngineBuffer::Kind::slot;
-      if (entry.name == "hogwild" || !own || buffer.index != node) continue;
+    const auto expect_zeros = [&](const EngineBuffer& buffer) {
       const auto values = std::span(reinterpret_cast<const float*>(buffer.data), elements);
       EXPECT_TRUE(std::ranges::all_of(values, [](float value) { return value == 0; }));
+    };
+    const std::vector<EngineBuffer> buffers = engine->state().buffers;
+    for (const EngineBuffer& buffer : buffers) {
+      const bool own =
+          buffer.kind == EngineBuffer::Kind::weights || buffer.kind == EngineBuffer::Kind::slot;
+      if (entry.name != "hogwild" && own && buffer.index == node) expect_zeros(buffer);
     }
+    // At the end: each node's gradient, or its own weights beside live ones.
+    expect_zeros(buffers[buffers.size() - 3 + static_cast<size_t>(node)]);
     expect_finite(engine.z());
   }
 }
