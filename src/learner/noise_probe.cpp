@@ -10,7 +10,7 @@ NoiseProbe::NoiseProbe(Device& device, int learners, double decay, int64_t chunk
     : vectors_(std::max(2, learners)), decay_(decay), made_(device.make_event()) {
   if (learners == 1) before_ = device.allocate_zeroed(bytes);
   const auto size = static_cast<size_t>(chunks * (vectors_ + 1)) * sizeof(double);
-  sums_ = device.allocate_zeroed(size);
+  sums_ = device.allocate(size);
   host_sums_ = device.allocate_pinned(size);
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "learner/quadratic.h"
@@ -49,7 +50,7 @@ TEST(Engine, GoesOnFromItsState) {
   for (const char* sync : {"sma-paper", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
     QuadraticData data;
     QuadraticRun run{sync, {.learners = 4, .momentum = 0.9}};
-    run.devices = sync == std::string("sma-paper") ? 2 : 1;
+    run.devices = sync == std::string("sma-paper") || sync == std::string("ssgd") ? 2 : 1;
     QuadraticEngine whole(run), first(run), second(run);
     whole.run(data);
     whole.run(data);
@@ -68,6 +69,24 @@ TEST(Engine, GoesOnFromItsState) {
     second.run(data);
     EXPECT_EQ(whole.z(), second.z()) << sync;
     EXPECT_EQ(whole.weights(2), second.weights(2)) << sync;
+  }
+}
+
+TEST(Engine, KnowsHowFarItsLearnersAreFromTheCentralModel) {
+  for (const char* device : {"ref", "late-ref"}) {
+    QuadraticData data;
+    QuadraticRun run = sma(3, 2);
+    run.device = device;
+    QuadraticEngine engine(run);
+    engine.run(data);
+    const std::vector<float> z = engine.z();
+    double squares = 0;
+    for (int j = 0; j < 3; ++j) {
+      const std::vector<float> w = engine.weights(j);
+      for (size_t i = 0; i < z.size(); ++i) squares += std::pow(w[i] - z[i], 2);
+    }
+    EXPECT_GT(squares, 0) << device;
+    EXPECT_NEAR(engine->distance().value(), std::sqrt(squares / 3), 1e-6) << device;
   }
 }
 

@@ -20,14 +20,24 @@ std::vector<float> said(const TinyData& data, SessionOptions o, const std::strin
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 9);
   session.set(first.name, values);
 
+  const auto weights = [&] {
+    std::vector<float> all;
+    for (const SessionTensor& tensor : session.tensors()) {
+      const std::vector<float> more = session.get(tensor.name);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  };
   std::vector<float> all;
   const auto step = [&] { all.push_back(session.step()); };
   for (int i = 0; i < 3; ++i) step();
   const data::TemporaryFolder saved;
   session.save(saved.path());
+  const std::vector<float> when_saved = weights();
   for (int i = 0; i < 3; ++i) step();
   const Evaluation ahead = session.evaluate();
   session.load(saved.path());
+  EXPECT_EQ(weights(), when_saved) << device;
   for (int i = 0; i < 3; ++i) step();
   const Evaluation test = session.evaluate();
   for (const double x : {ahead.loss, ahead.accuracy, test.loss, test.accuracy}) {
@@ -37,7 +47,7 @@ std::vector<float> said(const TinyData& data, SessionOptions o, const std::strin
     all.insert(all.end(), more.begin(), more.end());
   };
   add(session.predict(std::vector<float>(size_t{5} * 8 * 8, 0.5f)));
-  for (const SessionTensor& tensor : session.tensors()) add(session.get(tensor.name));
+  add(weights());
   return all;
 }
 
