@@ -20,8 +20,7 @@ RangeSource::RangeSource(const Dataset& dataset, std::shared_ptr<const Split> sp
   }
 }
 
-void RangeSource::start(int64_t epoch, int64_t first_batch) {
-  assert(first_batch >= 0 && first_batch <= batches());
+void RangeSource::start(int64_t epoch, int64_t) {
   rows_.start(epoch);
 }
 
