@@ -34,8 +34,8 @@ struct WorkerTerms {
 /// smallest step of all workers that still work.
 class Coordinator final : public Dispatcher {
  public:
-  /// Throws UsageError if sizes do not fit: `most` must be a least·α^i.
-  /// `rows`: of a batch; `samples`: of an epoch, at least as many as any worker's smallest step.
+  /// Each worker's `most` is a least·α^i. `rows`: of a batch; `samples`: of an epoch, at least as
+  /// many as any worker's smallest step.
   Coordinator(std::shared_ptr<const AsyncAlgorithm> algorithm, std::vector<WorkerTerms> workers,
               int64_t rows, int64_t samples);
 
