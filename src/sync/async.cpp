@@ -45,11 +45,11 @@ std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
   if (probability && !(*probability > 0 && *probability <= 1)) {
     fail_usage("`gossip-probability` {}: it must be above 0 and at most 1", *probability);
   }
-  if (options.merge && !entry->uses.workers) {
+  if (!options.merge.empty() && !entry->uses.workers) {
     fail_usage("`merge`: `sync` {} has no use for it; leave it out", name);
   }
-  if (options.merge && *options.merge != "difference" && *options.merge != "overwrite") {
-    fail_usage("`merge` {}: this version knows difference and overwrite", *options.merge);
+  if (!options.merge.empty() && options.merge != "difference" && options.merge != "overwrite") {
+    fail_usage("`merge` {}: this version knows difference and overwrite", options.merge);
   }
   return entry->make(options);
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -108,7 +107,7 @@ class AsyncAlgorithm {
 struct AsyncOptions {
   SyncOptions sync;                          // its learners are the nodes
   std::optional<double> gossip_probability;  // that a step is followed by gossip
-  std::optional<std::string> merge = {};     // of unlike workers: difference or overwrite
+  std::string_view merge = {};  // of unlike workers: difference or overwrite; empty: their own
 };
 
 struct AsyncUses {

@@ -21,8 +21,7 @@ namespace {
 
 class Hogbatch : public AsyncAlgorithm {
  public:
-  explicit Hogbatch(const AsyncOptions& options)
-      : overwrites_(options.merge.value_or("difference") == "overwrite") {}
+  explicit Hogbatch(const AsyncOptions& options) : overwrites_(options.merge == "overwrite") {}
 
   Traits traits() const override {
     return {.live = true, .unlike = true, .overwrites = overwrites_};

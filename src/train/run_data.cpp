@@ -68,6 +68,11 @@ void expect_changes_fit(const std::vector<LearnerChange>& changes, const RunConf
 
 void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batches) {
   const int learners = team.learners();
+  for (const WorkerConfig& worker : team.workers) {  // it may be left alone with an epoch's rest
+    if (worker.least <= batches * config.batch - (config.batch - 1)) continue;
+    fail_usage("`worker` {}: its smallest batch, {}, is more than {} has training rows",
+               worker.kind(), worker.least, config.data);
+  }
   if (learners > batches) {
     fail_usage("`learners` {}: on {} they are more than the {} batches of {} images of {}",
                team.arrangement.learners, config.options.device, batches, config.batch,

@@ -15,7 +15,7 @@ void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
   if (o.sync == "none") return;
   const SyncOptions options = sync_options(o, learners);
   if (find_async(o.sync)) {
-    auto async = make_async(o.sync, {options, o.gossip_probability, o.merge});
+    auto async = make_async(o.sync, {options, o.gossip_probability, merge_of(o)});
     validate_nodes(o, *async);
     if (learners > 1 || async->traits().unlike) team.async = std::move(async);
   } else {

@@ -106,8 +106,12 @@ std::string default_workers(const TrainOptions& o) {
 
 }  // namespace
 
+std::string_view merge_of(const TrainOptions& o) {
+  return o.merge ? std::string_view(*o.merge) : std::string_view();
+}
+
 std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& o) {
-  return make_async(o.sync, {sync_options(o, 1), o.gossip_probability, o.merge});
+  return make_async(o.sync, {sync_options(o, 1), o.gossip_probability, merge_of(o)});
 }
 
 std::string text_of(const std::vector<WorkerConfig>& workers) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "learner/async_engine.h"
@@ -41,6 +42,8 @@ int64_t batch_of(const TrainOptions& options);
 /// Throws UsageError if options of other algorithms are set beside workers, or the reverse.
 void validate_workers(const TrainOptions& options);
 
+/// As AsyncOptions has it; valid as long as the options.
+std::string_view merge_of(const TrainOptions& options);
 /// Rows of the worker's steps, ascending.
 std::vector<int64_t> step_rows(const WorkerConfig& worker, const AsyncAlgorithm& algorithm);
 /// Of such options.

@@ -74,7 +74,7 @@ class RowData final : public data::BatchSource {
 
 struct Workers {
   const char* sync = "adaptive-hogbatch";
-  std::optional<std::string> merge = {};
+  std::string_view merge = {};
   const char* device = "ref";
   Clock clock = Clock::virtual_time;
   double weight_decay = 0.01, rate_exponent = 0.5;

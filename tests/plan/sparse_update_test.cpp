@@ -153,7 +153,9 @@ TEST_P(SparseUpdate, OfLiveWeightsReadsAndChangesTheSharedOnes) {
   const std::vector<double> after = shared();
   EXPECT_EQ(after, alone.get(name));
   for (size_t i = 0; i < after.size(); ++i) {
-    if (is_absent[i % kFeatures]) EXPECT_EQ(after[i], before[i]) << i;
+    if (is_absent[i % kFeatures]) {
+      EXPECT_EQ(after[i], before[i]) << i;
+    }
   }
   for (const double own : live.get(name)) EXPECT_TRUE(std::isnan(own));
 }

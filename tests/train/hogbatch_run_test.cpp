@@ -62,10 +62,15 @@ TEST_F(HogbatchRuns, BothTrainOnEachRow) {
         EXPECT_EQ(r.workers[0].rows + r.workers[1].rows, 3 * 175);
         EXPECT_LE(r.workers[0].batch_max, 8);
         EXPECT_LE(r.workers[1].batch_max, 32);
-        if (r.workers[0].updates > 0) EXPECT_GE(r.workers[0].batch_min, 2);
-        if (r.workers[1].updates > 0) EXPECT_GE(r.workers[1].batch_min, 16);
-        if (o.clock == "virtual")
+        if (r.workers[0].updates > 0) {
+          EXPECT_GE(r.workers[0].batch_min, 2);
+        }
+        if (r.workers[1].updates > 0) {
+          EXPECT_GE(r.workers[1].batch_min, 16);
+        }
+        if (o.clock == "virtual") {
           EXPECT_GT(std::min(r.workers[0].updates, r.workers[1].updates), 0);
+        }
         EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
       }
     }
@@ -136,6 +141,7 @@ TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
               "must be a multiple of the smallest of all, 4");
   expect_says(worker("replica:device=cuda"), "does not exist yet");
   expect_says(worker("replica:batch=256"), "`batch` 256");
+  expect_says(worker("live:batch=1 replica:batch=256"), "its smallest batch, 256, is more than");
   expect_says(refusal([](TrainOptions& o) { o.learners = 2; }), "`learners`");
   expect_says(refusal([](TrainOptions& o) { o.splits = 2; }), "`splits`");
   expect_says(refusal([](TrainOptions& o) { o.momentum = 0.9; }), "`momentum` 0.9");
