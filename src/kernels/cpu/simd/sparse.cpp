@@ -23,7 +23,7 @@ inline Row row_of(const SparseNumbers& x, int64_t r) {
 template <int kOutputs>
 inline void few(const Row& row, const float* w, int64_t outputs, const float* bias, float* y) {
   float sums[2][kOutputs] = {};
-  for (int o = 0; o < kOutputs && bias; ++o) sums[0][o] = bias[o];
+  for (int o = 0; o < kOutputs && bias; ++o) sums[0][o] = load_shared_one(bias + o);
   const auto add = [&](int64_t k, float* to) {
     const float* const weights = w + row.columns[k] * outputs;
     for (int o = 0; o < kOutputs; ++o) to[o] += row.values[k] * load_shared_one(weights + o);
@@ -41,7 +41,7 @@ inline void few(const Row& row, const float* w, int64_t outputs, const float* bi
 template <int kVectors>
 inline void many(const Row& row, const float* w, int64_t outputs, const float* bias, float* y) {
   F32 sums[kVectors] = {};
-  for (int v = 0; v < kVectors && bias; ++v) sums[v] = load(bias + v * kLanes);
+  for (int v = 0; v < kVectors && bias; ++v) sums[v] = load_shared(bias + v * kLanes);
   for (int64_t k = 0; k < row.count; ++k) {
     const float* const weights = w + row.columns[k] * outputs;
     for (int v = 0; v < kVectors; ++v) {
