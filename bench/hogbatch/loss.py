@@ -1,12 +1,13 @@
 """Loss against training time on rows of numbers: unlike workers that train one model, either of
-them alone, learners that are alike, and PyTorch.
+them alone, learners that are alike, PyTorch and TensorFlow.
 
-    python3 -m bench.hogbatch.loss --data w8a.gz                        on an idle machine
+    python3 -m bench.hogbatch.loss --data w8a.gz,like-delicious         on an idle machine
     python3 -m bench.hogbatch.loss --data w8a.gz --peers-python PATH
     python3 -m bench.hogbatch.loss --table --results docs/hogbatch.jsonl --plots docs
 
-All sides read the same training and test rows, and try the same rates. Every finished run is a line
-of the results, so the command may be stopped at any time; given again, it goes on where it was.
+All sides read the same training and test rows, and try the same rates with seed 1; the best of them
+is then tried with the other seeds. Every finished run is a line of the results, so the command may
+be stopped at any time; given again, it goes on where it was.
 """
 
 import bz2
@@ -26,18 +27,23 @@ from bench import warn_if_busy
 from bench.learning.results import Results, group
 
 MODEL = "mlp"
-TEST_SHARE = 10  # every so many rows one is for the test
+TEST_SHARE = 10  # every so many rows of a file one is for the test
 SINGLE, BATCHED = "live:threads=2,batch=1", "replica:threads=2,batch=512"
 BOTH = ("--worker", "live:threads=1,batch=1-64", "--worker", "replica:threads=1,batch=128-2048")
+SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0", "--batch")
 SIDES = {
     "adaptive-hogbatch": ("--sync", "adaptive-hogbatch", *BOTH),
     "hogbatch": ("--sync", "hogbatch", *BOTH),
     "live workers alone": ("--sync", "hogbatch", "--worker", SINGLE),
     "a replica alone": ("--sync", "hogbatch", "--worker", BATCHED),
-    "sma, batch 16": ("--sync", "sma", "--learners", "2", "--batch", "16", "--momentum", "0"),
-    "sma, batch 64": ("--sync", "sma", "--learners", "2", "--batch", "64", "--momentum", "0"),
+    "sma, batch 16": (*SMA, "16"),
+    "sma, batch 64": (*SMA, "64"),
 }
-PEERS = {"PyTorch, batch 16": 16, "PyTorch, batch 64": 64, "PyTorch, batch 512": 512}
+PEERS = {
+    f"{name}, batch {batch}": (system, batch)
+    for name, system in (("PyTorch", "torch"), ("TensorFlow", "tensorflow"))
+    for batch in (16, 64, 512)
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,16 +58,34 @@ class Job:
     key = dataclasses.asdict
 
 
-def split(path, folder):
-    """FILE and FILE.t, of which every tenth row is."""
-    openers = {".gz": gzip.open, ".bz2": bz2.open}
-    with openers.get(path.suffix, open)(path, "rt", encoding="ascii") as file:
-        lines = [line for line in file if line.strip()]
-    rows = pathlib.Path(folder) / "rows"
-    test = rows.with_name("rows.t")
-    rows.write_text("".join(x for i, x in enumerate(lines) if i % TEST_SHARE), encoding="ascii")
-    test.write_text("".join(lines[::TEST_SHARE]), encoding="ascii")
-    return rows
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """FILE and FILE.t."""
+
+    path: pathlib.Path
+    features: int
+    classes: int
+    sets: bool  # a row has a set of classes
+
+    @staticmethod
+    def of(data, folder):
+        """Of a file every tenth row is for the test; a set that Crossbow draws has test rows."""
+        path = pathlib.Path(folder) / "rows"
+        test = path.with_name("rows.t")
+        if pathlib.Path(data).exists():
+            openers = {".gz": gzip.open, ".bz2": bz2.open}
+            with openers.get(pathlib.Path(data).suffix, open)(data, "rt", encoding="ascii") as file:
+                lines = [line for line in file if line.strip()]
+            train_lines = [line for i, line in enumerate(lines) if i % TEST_SHARE]
+            path.write_text("".join(train_lines), encoding="ascii")
+            test.write_text("".join(lines[::TEST_SHARE]), encoding="ascii")
+        else:
+            run_json([CROSSBOW, "convert", data, f"libsvm:{path}", "--json"])
+            lines = (path.read_text() + test.read_text()).splitlines()
+        labels = [line.rstrip("\n").partition(" ")[0] for line in lines]
+        classes = {label for of_row in labels for label in of_row.split(",") if label}
+        features = max(int(line.split()[-1].partition(":")[0]) for line in lines if ":" in line)
+        return Rows(path, features, len(classes), any("," in label for label in labels))
 
 
 def run_json(command):
@@ -71,66 +95,77 @@ def run_json(command):
     return json.loads(done.stdout)
 
 
-def train(args, job, rows, epochs):
+def train(job, rows, epochs):
     with tempfile.TemporaryDirectory() as folder:
         said = run_json(
             [
-                *(CROSSBOW, "train", "--json", "--model", MODEL, "--data", f"libsvm:{rows}"),
+                *(CROSSBOW, "train", "--json", "--model", MODEL, "--data", f"libsvm:{rows.path}"),
                 *("--lr", job.rate, "--lr-schedule", "fixed", "--weight-decay", 0, "--warmup", 0),
                 *("--seed", job.seed, "--epochs", epochs, "--out", f"{folder}/run"),
+                *(("--loss", "sigmoid") if rows.sets else ()),
                 *SIDES[job.side],
             ]
         )
         lines = pathlib.Path(folder, "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     workers = [json.loads(line).get("workers") for line in lines if '"test_loss"' in line]
-    history = [
-        {
-            "seconds": epoch["seconds"],
-            "train_loss": epoch["train_loss"],
-            "test_loss": epoch["test_loss"],
-        }
-        for epoch in said["history"]
-    ]
+    kept = ("seconds", "train_loss", "test_loss")
+    history = [{key: epoch[key] for key in kept} for epoch in said["history"]]
     return {"history": history, "workers": workers if any(workers) else None}
 
 
 def measure(args, job, rows):
     """As many epochs as fit into the time, of which the first one tells."""
     if job.side in PEERS:
-        command = [args.peers_python, "-m", "bench.hogbatch.torch_loss", rows]
-        options = ["--batch", PEERS[job.side], "--rate", job.rate, "--seed", job.seed]
-        return run_json([*command, *options, "--seconds", job.seconds])
-    first = train(args, job, rows, 1)
+        system, batch = PEERS[job.side]
+        command = [args.peers_python, "-m", "bench.hogbatch.loss_peer", system, rows.path]
+        shape = ["--features", rows.features, "--classes", rows.classes]
+        options = ["--batch", batch, "--rate", job.rate, "--seed", job.seed]
+        sets = ["--sets"] if rows.sets else []
+        return run_json([*command, *shape, *sets, *options, "--seconds", job.seconds])
+    first = train(job, rows, 1)
     epochs = max(1, math.ceil(job.seconds / first["history"][0]["seconds"]))
-    return first if epochs == 1 else train(args, job, rows, epochs)
+    return first if epochs == 1 else train(job, rows, epochs)
+
+
+def result_of(args, job, rows, results):
+    """The number of failures."""
+    if results.find(job):
+        return 0
+    load, failures = round(os.getloadavg()[0], 2), 0
+    try:
+        record = measure(args, job, rows)
+    except Failed as failure:
+        record = {"history": [], "failure": str(failure)}
+        failures = "loss" not in str(failure)
+    results.add(job, {**record, "load": load})
+    log(f"{job.data}, {job.side}, rate {job.rate:g}, seed {job.seed}: {text_of(record)}")
+    return failures
 
 
 def run(args, results):
     failures = 0
     sides = [*SIDES, *(PEERS if args.peers_python else ())]
-    with tempfile.TemporaryDirectory() as folder:
-        rows = split(args.data, folder)
-        for seed in range(1, args.seeds + 1):
-            for side in sides:
-                for rate in args.rates:
-                    job = Job(args.data.name, side, rate, seed, args.seconds)
-                    if results.find(job):
+    for data in args.data:
+        name = pathlib.Path(data).name
+        with tempfile.TemporaryDirectory() as folder:
+            rows = Rows.of(data, folder)
+            jobs = [Job(name, side, r, 1, args.seconds) for side in sides for r in args.rates]
+            failures += sum(result_of(args, job, rows, results) for job in jobs)
+            for seed in range(2, args.seeds + 1):
+                for side in sides:
+                    first = [results.find(job) for job in jobs if job.side == side]
+                    if not any(record["history"] for record in first):
                         continue
-                    load = round(os.getloadavg()[0], 2)
-                    try:
-                        record = measure(args, job, rows)
-                    except Failed as failure:
-                        record = {"history": [], "failure": str(failure)}
-                        failures += "loss" not in str(failure)
-                    results.add(job, {**record, "load": load})
-                    log(f"{side}, rate {rate:g}, seed {seed}: {text_of(record)}")
+                    rate = best_of(first)[0]["job"]["rate"]
+                    job = Job(name, side, rate, seed, args.seconds)
+                    failures += result_of(args, job, rows, results)
     return failures
 
 
 def text_of(record):
     if not record["history"]:
         return record["failure"]
-    losses = [epoch["test_loss"] for epoch in record["history"]]
+    losses = [epoch["train_loss"] for epoch in record["history"]]
     return f"{len(losses)} epochs, {duration(record):.1f} s, least loss {min(losses):.4f}"
 
 
@@ -139,11 +174,11 @@ def duration(record):
 
 
 def curve(record):
-    """Of (seconds, least test loss so far)."""
+    """Of (seconds, least training loss so far), each the mean over an epoch's steps."""
     points, seconds, least = [], 0.0, math.inf
     for epoch in record["history"]:
         seconds += epoch["seconds"]
-        least = min(least, epoch["test_loss"])
+        least = min(least, epoch["train_loss"])
         points.append((seconds, least))
     return points
 
@@ -153,10 +188,11 @@ def seconds_to(record, loss):
 
 
 def best_of(runs):
-    """The runs at the rate whose median least loss is the smallest."""
+    """The runs at the rate whose least loss with seed 1 is the smallest."""
 
     def merit(of_rate):
-        return statistics.median(curve(r)[-1][1] if r["history"] else math.inf for r in of_rate)
+        first = next(run for run in of_rate if run["job"]["seed"] == 1)
+        return curve(first)[-1][1] if first["history"] else math.inf
 
     return min(group(runs, lambda job: job["rate"]).values(), key=merit)
 
@@ -171,6 +207,7 @@ def tables(results):
     for data, of_data in group(results.lines.values(), lambda job: job["data"]).items():
         best = {side: best_of(of) for side, of in group(of_data, lambda j: j["side"]).items()}
         best = {side: of for side, of in best.items() if any(r["history"] for r in of)}
+        best = {side: [r for r in of if r["history"]] for side, of in best.items()}
         least = {side: statistics.median(curve(r)[-1][1] for r in of) for side, of in best.items()}
         peers = {side: loss for side, loss in least.items() if side in PEERS}
         goal = min((peers or least).values())
@@ -182,7 +219,7 @@ def tables(results):
             for side, of in best.items()
         ]
         of_whom = "of the best peer" if peers else "of the best side"
-        header = ["side", "rate", "least test loss", f"s to {goal:.4f}, {of_whom}", "s an epoch"]
+        header = ["side", "rate", "least training loss", f"s to {goal:.4f}, {of_whom}", "s an epoch"]
         seeds = len({record["job"]["seed"] for record in of_data})
         parts.append(f"## {data}: {MODEL}, {seeds} seed(s)\n\n{table(header, rows)}")
     return parts
@@ -197,7 +234,8 @@ def plot(results, folder):
         values = [loss for points in curves.values() for _, loss in points]
         low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
         name = data.partition(".")[0]
-        picture = chart.Chart(f"{name}: test loss", "seconds of training", (0, longest), (low, high))
+        title = f"{name}: training loss"
+        picture = chart.Chart(title, "seconds of training", (0, longest), (low, high))
         for i in range(5):
             picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
             picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
@@ -213,11 +251,11 @@ def plot(results, folder):
 def main():
     parser = parser_of("bench.hogbatch.loss", __doc__)
     add = parser.add_argument
-    add("--data", type=pathlib.Path, metavar="FILE", help="rows in LIBSVM's format")
+    add("--data", type=listed(str), metavar="D,D", help="files in LIBSVM's format, sets' names")
     add("--seconds", type=float, default=30, help="of training, of each run (default 30)")
-    add("--rates", type=listed(float), default=[0.003, 0.01, 0.03, 0.1], metavar="R,R")
+    add("--rates", type=listed(float), default=[0.03, 0.1, 0.3], metavar="R,R")
     add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
-    add("--peers-python", metavar="PATH", help="a Python that has torch and scikit-learn")
+    add("--peers-python", metavar="PATH", help="a Python with torch, tensorflow, scikit-learn")
     path = ROOT / "build/hogbatch/loss.jsonl"
     add("--results", type=pathlib.Path, default=path, metavar="FILE")
     add("--table", action="store_true", help="only print what the results have")
@@ -225,8 +263,8 @@ def main():
     args = parser.parse_args()
     results, failures = Results(args.results), 0
     if not args.table:
-        if not args.data or not args.data.exists():
-            parser.error("name a file of rows with --data")
+        if not args.data:
+            parser.error("name sets of rows with --data")
         warn_if_busy()
         failures = run(args, results)
     print("\n".join(tables(results)) if results.lines else "No results yet.")

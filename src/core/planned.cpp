@@ -33,7 +33,6 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"export", "export of models"},
                                 {"import", "import of models"},
-                                {"convert", "conversion of data sets"},
                                 {"simulate", "simulation of several machines"},
                                 {"report", "report of a run"}};
 

@@ -85,6 +85,37 @@ TEST_F(RowsProgram, MayHaveSetsOfClasses) {
   EXPECT_EQ(more["history"].size(), 8u);
 }
 
+TEST_F(RowsProgram, AreConvertedWithoutLoss) {
+  write("set", "3,7 1:0.1 4:-1e-30\n7\n\n 3:16777216\n-2,3 4:1 9:0\n");
+  write("set.t", "7 2:0.3333333432674408\n");
+  const Outcome o = crossbow("convert libsvm:set libsvm:copy");
+  EXPECT_EQ(o.out, "wrote 4 rows to copy and 1 to copy.t\n") << o.err;
+  EXPECT_EQ(testing::text_of(path("copy")),
+            "3,7 1:0.1 4:-1e-30 9:0\n7\n 3:16777216\n-2,3 4:1 9:0\n");
+  EXPECT_EQ(testing::text_of(path("copy.t")), "7 2:0.33333334 9:0\n");
+  EXPECT_EQ(crossbow("convert libsvm:copy libsvm:again").code, 0);
+  EXPECT_EQ(testing::text_of(path("again")), testing::text_of(path("copy")));
+  EXPECT_EQ(testing::text_of(path("again.t")), testing::text_of(path("copy.t")));
+}
+
+TEST_F(RowsProgram, AreNotConvertedOverFilesOrIntoOtherFormats) {
+  write("set", two_classes(1));
+  write("there.t", "mine");
+  const Outcome there = crossbow("convert libsvm:set libsvm:there");
+  EXPECT_EQ(there.code, 1);
+  expect_says(there.err, "there.t is there already; remove it, or name another file");
+  EXPECT_EQ(testing::text_of(path("there.t")), "mine");
+  EXPECT_FALSE(std::filesystem::exists(path("there")));
+  for (const std::string to : {"there", "libsvm:", "csv:there"}) {
+    const Outcome o = crossbow("convert libsvm:set '" + to + "'");
+    EXPECT_EQ(o.code, 2);
+    expect_says(o.err, "TO '" + to + "': sets can be written as libsvm:FILE");
+  }
+  expect_says(crossbow("convert digits libsvm:x").err, "FROM 'digits': it is a set of images");
+  EXPECT_EQ(crossbow("convert libsvm:set libsvm:no/folder").code, 1);
+  EXPECT_EQ(crossbow("convert digits").code, 2);
+}
+
 TEST_F(RowsProgram, EndAtALoss) {
   write("set", two_classes(1));
   write("set.t", two_classes(2));

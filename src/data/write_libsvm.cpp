@@ -1,0 +1,109 @@
+#include "data/write_libsvm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace crossbow::data {
+namespace {
+
+using Path = std::filesystem::path;
+
+bool is_whole_number(const std::string& text) {
+  int32_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+/// What stands for each class in the file.
+std::vector<std::string> labels_of(const Info& info) {
+  const auto& names = info.class_names;
+  if (std::all_of(names.begin(), names.end(), is_whole_number)) return names;
+  std::vector<std::string> numbers;
+  for (int64_t c = 0; c < info.classes; ++c) numbers.push_back(std::to_string(c));
+  return numbers;
+}
+
+/// Appends a row's numbers that are not 0; the first feature has the index 1.
+struct AppendNumbers {
+  fmt::memory_buffer& text;
+  int64_t features;
+  int64_t last = -1;  // column that was written
+
+  void append(int64_t column, float value) {
+    fmt::format_to(std::back_inserter(text), " {}:{}", column + 1, value);
+    last = column;
+  }
+  void operator()(const SparseRow& row) {
+    for (size_t k = 0; k < row.columns.size(); ++k) append(row.columns[k], row.values[k]);
+  }
+  void operator()(const float* row) {
+    for (int64_t f = 0; f < features; ++f) {
+      if (row[f] != 0) append(f, row[f]);
+    }
+  }
+  void operator()(const uint8_t*) {}  // of images, which are refused before
+};
+
+void write_rows(const Split& split, const Info& info, AtomicFile& file) {
+  constexpr size_t kPiece = 1 << 20;  // bytes
+  const std::vector<std::string> labels = labels_of(info);
+  const int64_t features = info.image.elements();
+  fmt::memory_buffer text;
+  const auto flush = [&] {
+    file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    text.clear();
+  };
+  for (int64_t i = 0; i < split.size(); ++i) {
+    const char* separator = "";
+    const auto set = split.label_set(i);
+    for (const int32_t label : set) {
+      fmt::format_to(std::back_inserter(text), "{}{}", separator,
+                     labels[static_cast<size_t>(label)]);
+      separator = ",";
+    }
+    AppendNumbers numbers{text, features};
+    std::visit(numbers, split.sample(i, nullptr));
+    const bool nothing = set.empty() && numbers.last < 0;
+    if (nothing || (i == 0 && numbers.last < features - 1)) numbers.append(features - 1, 0);
+    text.push_back('\n');
+    if (text.size() >= kPiece) flush();
+  }
+  flush();
+}
+
+void expect_nothing_at(const Path& path) {
+  if (type_of(path) == std::filesystem::file_type::not_found) return;
+  fail("{} is there already; remove it, or name another file", path.string());
+}
+
+}  // namespace
+
+void write_libsvm(const Dataset& dataset, const Path& path) {
+  if (dataset.info.has_images()) {
+    fail("{} is a set of images; LIBSVM's format holds rows of numbers", dataset.info.name);
+  }
+  Path test = path;
+  test += ".t";
+  expect_nothing_at(path);
+  expect_nothing_at(test);
+  AtomicFile train_file(path), test_file(test);
+  write_rows(*dataset.train, dataset.info, train_file);
+  write_rows(*dataset.test, dataset.info, test_file);
+  train_file.commit();
+  try {
+    test_file.commit();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    throw;
+  }
+}
+
+}  // namespace crossbow::data
