@@ -324,8 +324,14 @@ void AsyncEngine::end(const Segment&) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   clear_failed_nodes();
-  if (!ends_epoch() || !dispatcher_.all_handed_out()) return;
-  if (coordinator_) coordinator_->end_epoch();
+  if (!ends_round() || !dispatcher_.all_handed_out()) return;
+  if (coordinator_) coordinator_->end_round();
+  if (round() > 0) {
+    on_each_device([&](int) {
+      nodes_.merge(queue(0));
+      queue(0).finish();
+    });
+  }
   double last = 0;
   for (const NodeClock& c : clocks_) {
     if (!c.state.failed) last = std::max(last, c.state.time);

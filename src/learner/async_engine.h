@@ -36,6 +36,7 @@ struct AsyncSettings {
   /// To whom the nodes belong, in this order, where they are unlike.
   std::vector<NodeWorker> workers = {};
   int64_t samples = 0;  // of unlike workers: in an epoch
+  int64_t round = 0;    // of an algorithm that merges: batches of a round
   /// Of unlike workers: a step of s batches has (s / rate_size)^rate_exponent times the rate.
   double rate_exponent = 0, rate_size = 1;
 };
@@ -45,8 +46,8 @@ struct AsyncSettings {
 /// would if each were done at once. A node takes the next batch of the segment.
 ///
 /// A segment that is stopped, or that ends within an epoch, leaves steps that have a gradient but
-/// whose turn has not come; the next segment goes on with them. At an epoch's end all nodes wait
-/// for the last one.
+/// whose turn has not come; the next segment goes on with them. At the end of an
+/// epoch, or of a round of an algorithm that merges, all nodes wait for the last one.
 ///
 /// On a host device a node whose step throws, or outlasts its lease, has failed: it takes no more
 /// steps, and its batch goes to another. A result that comes late is not used, but its thread is
@@ -70,6 +71,7 @@ class AsyncEngine final : public Engine {
   std::vector<NodeFailure> take_failures() override;
   std::optional<double> distance() override;
   bool synchronises() const override { return true; }
+  int64_t round() const override { return settings_.round; }
   std::pair<double, double> sync_seconds() const override { return {turn_seconds_, 0}; }
   const std::byte* weights(int j) const override { return nodes_.weights(j); }
   void time_step(const Step& step, double lr, std::span<double> seconds) override;
@@ -84,7 +86,7 @@ class AsyncEngine final : public Engine {
   struct NodeClock {
     Phase phase = Phase::waits_for_turn;
     NodeState state;
-    bool parked = false;                   // until the epoch's end
+    bool parked = false;                   // until the round's end
     int64_t number = 0;                    // of the next step in the segment
     std::array<Work, 4> works{};           // of the segment's last steps, by number
     double free_since = 0, turn_took = 0;  // real seconds
@@ -107,8 +109,10 @@ class AsyncEngine final : public Engine {
   }
   NodeClock& clock(int node) { return clocks_[static_cast<size_t>(node)]; }
   const NodeClock& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }
-  bool ends_epoch() const {
-    return segment().first_batch + segment().batches == segment().epoch_batches;
+  /// Of the epoch, or of what nodes do before they merge.
+  bool ends_round() const {
+    const int64_t end = segment().first_batch + segment().batches;
+    return end == segment().epoch_batches || (round() > 0 && end % round() == 0);
   }
   static const Work& last_work(const NodeClock& clock) {
     return clock.works[static_cast<size_t>(clock.number - 1) % clock.works.size()];
@@ -134,7 +138,7 @@ class AsyncEngine final : public Engine {
   /// The segment is over, but for gradients of steps that it leaves under way.
   bool leaves_the_rest() const {
     return !dispatcher_.gives_again() &&
-           (stopped_ || (dispatcher_.all_handed_out() && !ends_epoch()));
+           (stopped_ || (dispatcher_.all_handed_out() && !ends_round()));
   }
   /// The turns tell all that happened: no node has failed, and weights are not live.
   bool in_order() const { return !live_ && nodes_.living() == learners(); }

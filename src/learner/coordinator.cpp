@@ -15,7 +15,11 @@ std::vector<int64_t> Coordinator::sizes(int64_t least, int64_t most, int64_t alp
 
 Coordinator::Coordinator(std::shared_ptr<const AsyncAlgorithm> algorithm,
                          std::vector<WorkerTerms> workers, int64_t rows, int64_t samples)
-    : algorithm_(std::move(algorithm)), terms_(std::move(workers)), rows_(rows), samples_(samples) {
+    : algorithm_(std::move(algorithm)),
+      terms_(std::move(workers)),
+      rows_(rows),
+      samples_(samples),
+      adapts_at_ends_(algorithm_->traits().merges) {
   for (size_t w = 0; w < terms_.size(); ++w) {
     worker_of_.insert(worker_of_.end(), static_cast<size_t>(terms_[w].nodes), static_cast<int>(w));
     states_.push_back({.size = terms_[w].first});
@@ -65,21 +69,26 @@ std::optional<Work> Coordinator::next(int node) {
 void Coordinator::done(int node) {
   const auto w = static_cast<size_t>(worker_of(node));
   states_[w].updates += terms_[w].updates_per_step;
+  if (adapts_at_ends_) return;
   if (++states_[w].steps >= living_[w]) adapt(w);
 }
 
-/// Once for as many steps as the worker has nodes.
+/// Once for as many steps as the worker has nodes, or at the end of a round.
 void Coordinator::adapt(size_t worker) {
   WorkerState& state = states_[worker];
   state.steps = 0;
-  double least = std::numeric_limits<double>::infinity(), most = -least;
+  double least = std::numeric_limits<double>::infinity(), most = -least, all = state.updates;
+  int others = 0;
   for (size_t other = 0; other < states_.size(); ++other) {
     if (other == worker || !works(other)) continue;
     least = std::min(least, states_[other].updates);
     most = std::max(most, states_[other].updates);
+    all += states_[other].updates;
+    ++others;
   }
-  if (least > most) return;  // there is nobody else
-  const int64_t size = algorithm_->next_size(state.size, {state.updates, least, most});
+  if (others == 0) return;
+  const UpdateCounts updates{state.updates, least, most, all / (others + 1)};
+  const int64_t size = algorithm_->next_size(state.size, updates);
   state.size = std::clamp(size, terms_[worker].least, terms_[worker].most);
 }
 
@@ -97,7 +106,10 @@ Fetched Coordinator::fetch(const Work& work, int node) {
   return {&source().acquire_rows(first, rows, node), &source(), work.first, work.count, first};
 }
 
-void Coordinator::end_epoch() {
+void Coordinator::end_round() {
+  for (size_t w = 0; w < states_.size() && adapts_at_ends_; ++w) {
+    if (works(w)) adapt(w);
+  }
   for (WorkerState& state : states_) state.updates = 0;
 }
 

@@ -43,8 +43,8 @@ class Coordinator final : public Dispatcher {
   void done(int node) override;
   void give_back(int node, const Work& work, const data::Batch& batch) override;
   Fetched fetch(const Work& work, int node) override;
-  /// An epoch is over: updates are counted anew.
-  void end_epoch();
+  /// An epoch, or a round of an algorithm that merges, is over: updates are counted anew.
+  void end_round();
 
   int worker_of(int node) const { return worker_of_[static_cast<size_t>(node)]; }
   const std::vector<WorkerState>& state() const { return states_; }
@@ -64,7 +64,8 @@ class Coordinator final : public Dispatcher {
   const int64_t rows_, samples_;
   std::vector<int> worker_of_;  // by node
   std::vector<WorkerState> states_;
-  std::vector<int> living_;  // nodes of each worker
+  const bool adapts_at_ends_;  // of rounds
+  std::vector<int> living_;    // nodes of each worker
   std::vector<Work> given_back_;
 };
 

@@ -118,6 +118,9 @@ class Engine {
   int learners() const { return static_cast<int>(learners_.size()); }
   Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
   const Learner& learner(int j) const { return *learners_[static_cast<size_t>(j)]; }
+  /// Batches after whose multiples, counted in an epoch, all learners wait for each other: a
+  /// segment must not go beyond one. 0: there is no such number.
+  virtual int64_t round() const { return 0; }
   /// False for one learner on its own.
   virtual bool synchronises() const = 0;
   /// Seconds that all workers together have spent computing exchanges, and waiting for learners.

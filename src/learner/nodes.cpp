@@ -131,6 +131,7 @@ void Nodes::start_from(Device& device, const std::byte* weights) {
     fill(node.own.data());
     for (const Buffer& slot : node.slots) device.zero_now(slot.data(), slot.size());
     node.numbers = {};
+    node.numbers.mass = first_mass();
   }
   fill(server_.data());
   living_.resize(nodes_.size());
@@ -308,10 +309,20 @@ void Nodes::write_evaluated(Queue& queue, std::byte* to) const {
   std::vector<const void*> vectors;
   for (const int j : living_) {
     const Node& node = nodes_[static_cast<size_t>(j)];
-    shares.push_back(node.numbers.mass / all);
+    shares.push_back(all > 0 ? node.numbers.mass / all : 1.0 / living());
     vectors.push_back(node.weights.data());
   }
   queue.math(dtype_).combine(shares, vectors, to, elements_);
+}
+
+void Nodes::merge(Queue& queue) {
+  const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
+  std::byte* const mean = weights(living_.front());
+  write_evaluated(queue, mean);
+  for (const int j : living_) {
+    if (weights(j) != mean) queue.copy(weights(j), mean, bytes);
+    numbers(j).mass = first_mass();
+  }
 }
 
 std::vector<std::byte*> Nodes::state() const {

@@ -61,6 +61,8 @@ class Nodes {
 
   /// Between segments: the server's model, the one set of weights, or the nodes' mean by mass.
   void write_evaluated(Queue& queue, std::byte* to) const;
+  /// Between segments, of an algorithm that merges: the end of a round.
+  void merge(Queue& queue);
   bool live() const { return traits_.live; }
   /// A node's own, or what all share.
   std::byte* weights(int node) const { return of(node).weights.data(); }
@@ -107,6 +109,7 @@ class Nodes {
   const Node& of(int node) const { return nodes_[traits_.live ? 0 : static_cast<size_t>(node)]; }
   /// Calls the node's hook. A node without peers takes what waits for it, and sends nothing.
   void call_hook(int node, bool after);
+  double first_mass() const { return traits_.merges ? 0 : 1; }
   bool reads_snapshot() const { return (traits_.live && !options_.by_programs) || traits_.pairs; }
   /// Adds to the node's turn, in line for its weights and these.
   Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,

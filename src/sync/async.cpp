@@ -28,6 +28,14 @@ const AsyncEntry* find_async(std::string_view name) {
   return registry().find(name);
 }
 
+int64_t whole_step_factor(const std::optional<double>& alpha) {
+  const double asked = alpha.value_or(2);
+  if (asked < 2 || asked > 64 || asked != std::floor(asked)) {
+    fail_usage("`alpha` {}: sizes of batches differ by a whole number from 2 to 64", asked);
+  }
+  return static_cast<int64_t>(asked);
+}
+
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options) {
   const AsyncEntry* const entry = find_async(name);
@@ -45,7 +53,7 @@ std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
   if (probability && !(*probability > 0 && *probability <= 1)) {
     fail_usage("`gossip-probability` {}: it must be above 0 and at most 1", *probability);
   }
-  if (!options.merge.empty() && !entry->uses.workers) {
+  if (!options.merge.empty() && !entry->uses.merge) {
     fail_usage("`merge`: `sync` {} has no use for it; leave it out", name);
   }
   if (!options.merge.empty() && options.merge != "difference" && options.merge != "overwrite") {

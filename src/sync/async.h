@@ -63,9 +63,10 @@ class Peers {
   virtual void take_inbox(const Mix& mix) = 0;
 };
 
-/// Updates of a worker in this epoch, beside those of others.
+/// Updates of a worker in this epoch or round, beside those of others.
 struct UpdateCounts {
   double own = 0, least_of_others = 0, most_of_others = 0;
+  double mean = 0;  // of all
 };
 
 /// Immutable, so thread-safe; what changes lies behind `Peers`.
@@ -86,6 +87,9 @@ class AsyncAlgorithm {
     /// Of unlike workers, those with a replica put it in the place of the one set of weights,
     /// whatever others have changed there since they took it; else they add what a step changes.
     bool overwrites = false;
+    /// Unlike workers' nodes have weights of their own, and masses from 0 on. When a round ends all
+    /// wait for each other, go to their mean by mass, equal if none has any, and have none again.
+    bool merges = false;
   };
 
   /// That a hook may ask for.
@@ -101,6 +105,9 @@ class AsyncAlgorithm {
   /// worker's steps have from now on.
   virtual int64_t step_factor() const { return 2; }
   virtual int64_t next_size(int64_t size, const UpdateCounts&) const { return size; }
+  /// Of those that merge: a round has as many rows as so many of the largest steps of every node,
+  /// or what an epoch has left. The size of a worker's steps is looked at when it ends.
+  virtual int64_t round_steps() const { return 1; }
 };
 
 /// Beside SyncOptions.
@@ -112,7 +119,8 @@ struct AsyncOptions {
 
 struct AsyncUses {
   bool period = false, alpha = false, gossip_probability = false;
-  bool workers = false;  // of unlike speed, and so a way to merge
+  bool workers = false;  // of unlike speed
+  bool merge = false;    // a way to merge what replicas have changed
 };
 
 struct AsyncEntry {
@@ -125,6 +133,9 @@ struct AsyncEntry {
 std::vector<AsyncEntry> async_catalogue();
 /// Null if there is no such asynchronous algorithm.
 const AsyncEntry* find_async(std::string_view name);
+/// By what sizes of unlike workers' steps differ: alpha, by default 2. Throws UsageError if it is
+/// no whole number from 2 to 64.
+int64_t whole_step_factor(const std::optional<double>& alpha);
 /// Throws UsageError as make_sync does.
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options);

@@ -11,9 +11,6 @@
 // Deviations: a replica's step is added to the model (`merge` difference), where the published
 // form, `overwrite`, loses what others have changed in between; and a step of b times as many rows
 // has √b times the rate by default, not b times.
-#include <cmath>
-
-#include "core/error.h"
 #include "sync/async.h"
 
 namespace crossbow {
@@ -34,12 +31,7 @@ class Hogbatch : public AsyncAlgorithm {
 class AdaptiveHogbatch final : public Hogbatch {
  public:
   explicit AdaptiveHogbatch(const AsyncOptions& options)
-      : Hogbatch(options), alpha_(static_cast<int64_t>(options.sync.alpha.value_or(2))) {
-    const double asked = options.sync.alpha.value_or(2);
-    if (asked < 2 || asked > 64 || asked != std::floor(asked)) {
-      fail_usage("`alpha` {}: sizes of batches differ by a whole number from 2 to 64", asked);
-    }
-  }
+      : Hogbatch(options), alpha_(whole_step_factor(options.sync.alpha)) {}
 
   int64_t step_factor() const override { return alpha_; }
   int64_t next_size(int64_t size, const UpdateCounts& updates) const override {
@@ -56,14 +48,14 @@ constexpr SolverNeeds kNeeds{.momentum = SolverNeeds::Momentum::none, .rate_scal
 
 const RegisterAsync kHogbatch{{"hogbatch",
                                "unlike workers, of small and of large batches, change one model",
-                               {.workers = true},
+                               {.workers = true, .merge = true},
                                [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                                  return std::make_unique<Hogbatch>(o);
                                },
                                kNeeds}};
 const RegisterAsync kAdaptive{{"adaptive-hogbatch",
                                "the same, with batches that balance the workers' updates",
-                               {.alpha = true, .workers = true},
+                               {.alpha = true, .workers = true, .merge = true},
                                [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                                  return std::make_unique<AdaptiveHogbatch>(o);
                                },

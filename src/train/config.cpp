@@ -38,8 +38,8 @@ const std::array kTable = {
                 &O::threads_per_learner},
     OptionEntry{"sync", "NAME", "how learners agree, by a name below; none: one learner", &O::sync},
     OptionEntry{"sync-period", "TAU",
-                "steps between exchanges, or of sma's mean over time with one learner; auto: the "
-                "algorithm's own",
+                "steps between exchanges, or of sma's mean over time with one learner; of "
+                "adaptive-sgd: as many largest steps of each worker; auto: the algorithm's own",
                 &O::sync_period},
     OptionEntry{"alpha", "A|auto", "how far an exchange moves weights; auto: the algorithm's own",
                 &O::alpha},

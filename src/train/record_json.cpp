@@ -118,7 +118,7 @@ NodeState node_from(const json& value) {
   s.numbers = {count("steps"),
                value.at("mass").get<double>(),
                {count("messages"), value.at("message_mass").get<double>()}};
-  if (!(s.numbers.mass > 0)) fail("mass is not above 0");
+  if (!(s.numbers.mass >= 0)) fail("mass is below 0");
   s.report = {count("updates"),
               count("all_rows"),
               seconds_from(value, "busy"),
@@ -279,6 +279,9 @@ Position position_from_json(const json& value) {
     for (const json& worker : value.at("workers")) {
       p.engine.workers.push_back(worker_from(worker));
     }
+  }
+  for (const NodeState& node : p.engine.nodes) {  // those of workers may have none yet
+    if (node.numbers.mass == 0 && p.engine.workers.empty()) fail("mass is not above 0");
   }
   if (value.contains("rate_factor")) p.rate_factor = rate_factor_from(value.at("rate_factor"));
   if (value.contains("noise")) p.engine.noise = noise_from(value.at("noise"));

@@ -171,6 +171,7 @@ std::unique_ptr<Engine> RunConfig::engine(Models models, const TeamConfig& team,
     by_node.insert(by_node.end(), static_cast<size_t>(team.workers[w].nodes()), models[w]);
     settings.workers.push_back(node_worker(team.workers[w], *team.async, batch));
   }
+  settings.round = round_of(settings.workers, *team.async);
   settings.samples = samples;
   settings.rate_exponent = rate_exponent(options);
   settings.rate_size = static_cast<double>(options.batch) / static_cast<double>(batch);

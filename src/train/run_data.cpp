@@ -81,6 +81,7 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
   const int64_t epoch_steps = (batches + learners - 1) / learners;
   const int64_t steps = epoch_steps * config.epochs;
   if (config.asked_period == 0 || (!team.sync && !team.async)) return;
+  if (!team.workers.empty()) return;  // which merge after an epoch, too
   const int64_t first =
       team.sync ? team.sync->period(/*after_first_drop=*/false, epoch_steps) : config.asked_period;
   if (first <= steps) return;

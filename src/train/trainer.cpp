@@ -222,8 +222,8 @@ bool Trainer::train_epoch() {
   return done;
 }
 
-/// To the end of the epoch or another number of learners; where learners wait for each other, to
-/// the next drop of the rate.
+/// To the end of the epoch, of a round, or another number of learners; where learners wait for each
+/// other, to the next drop of the rate.
 bool Trainer::train_segment() {
   const int64_t first = position_.batch;
   const int64_t k = engine().learners();
@@ -233,7 +233,10 @@ bool Trainer::train_segment() {
   const int64_t iterations = (until_drop - 1) / (k * config_.batch) + 1;
   const auto start = Clock::now();
   const double before = position_.seconds;
-  const int64_t left = search_.next_batch(position_.epoch, batches_->batches()) - first;
+  int64_t left = search_.next_batch(position_.epoch, batches_->batches()) - first;
+  if (const int64_t round = engine().round(); round > 0) {
+    left = std::min(left, round - first % round);
+  }
 
   Segment segment;
   segment.source = batches_.get();

@@ -95,11 +95,19 @@ void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) 
   }
 }
 
+bool merges(const TrainOptions& o) {
+  return algorithm_of(o)->traits().merges;
+}
+
 /// All cores but one, and the last one. A live worker's sizes are the paper's. A replica's smallest
 /// is that at which a core computes rows of the mlp of 8×512 at nine tenths of its best speed, and
 /// its largest, as the paper's, 16 times that.
 std::string default_workers(const TrainOptions& o) {
   const int cores = device_kind(device_list(o.device).kind).cores;
+  if (merges(o)) {
+    const char* const last = cores > 1 ? " replica:threads=1,batch=16-256" : "";
+    return fmt::format("replica:threads={},batch=16-256{}", std::max(1, cores - 1), last);
+  }
   return fmt::format("live:threads={},batch=1-64 replica:threads=1,batch=128-2048",
                      std::max(1, cores - 1));
 }
@@ -150,6 +158,11 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
     fail_usage("`worker`: they have {} threads; at most {} can train", nodes, kMostLearners);
   }
   const int64_t factor = algorithm_of(o)->step_factor();
+  for (const WorkerConfig& worker : workers) {
+    if (worker.replica || !merges(o)) continue;
+    fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16-256",
+               o.sync);
+  }
   const int most = device_kind(device_list(o.device).kind).threads;
   for (const WorkerConfig& worker : workers) {
     expect_sizes(worker, smallest, factor);
@@ -176,8 +189,8 @@ void validate_workers(const TrainOptions& o) {
   if (!has_unlike_workers(o.sync)) {
     if (!o.worker) return;
     fail_usage(
-        "`worker`: `sync` {} has learners that are alike; choose hogbatch or "
-        "adaptive-hogbatch",
+        "`worker`: `sync` {} has learners that are alike; choose hogbatch, "
+        "adaptive-hogbatch or adaptive-sgd",
         o.sync);
   }
   const auto refuse = [&](bool set, std::string_view name) {
@@ -193,15 +206,23 @@ void validate_workers(const TrainOptions& o) {
 }
 
 NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch) {
+  const bool begins_large = worker.replica && !algorithm.traits().merges;
   NodeWorker node;
   node.replica = worker.replica;
   node.rows = step_rows(worker, algorithm);
   node.terms = {.nodes = worker.nodes(),
                 .least = worker.least / batch,
                 .most = worker.most / batch,
-                .first = (worker.replica ? worker.most : worker.least) / batch,
+                .first = (begins_large ? worker.most : worker.least) / batch,
                 .updates_per_step = worker.beta};
   return node;
+}
+
+int64_t round_of(const std::vector<NodeWorker>& workers, const AsyncAlgorithm& algorithm) {
+  if (!algorithm.traits().merges) return 0;
+  int64_t step = 0;  // of all nodes
+  for (const NodeWorker& worker : workers) step += worker.terms.nodes * worker.terms.most;
+  return step * algorithm.round_steps();
 }
 
 double rate_exponent(const TrainOptions& o) {

@@ -50,6 +50,8 @@ std::vector<int64_t> step_rows(const WorkerConfig& worker, const AsyncAlgorithm&
 std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& options);
 /// What the engine is told of a worker, in a run with batches of so many rows.
 NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch);
+/// Batches of a round (AsyncSettings::round); 0 if the algorithm does not merge.
+int64_t round_of(const std::vector<NodeWorker>& workers, const AsyncAlgorithm& algorithm);
 /// What workers have done; none if the nodes are alike. `batch`: rows of the run's.
 std::vector<WorkerReport> worker_reports(const std::vector<WorkerConfig>& workers,
                                          const EnginePlace& place, int64_t batch,

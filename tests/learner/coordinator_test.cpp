@@ -84,7 +84,7 @@ TEST(Coordinator, AdaptsSizesToWhoIsAhead) {
   EXPECT_EQ(s.turn(1).size, 16);  // 1 beside 1.5: behind
   EXPECT_EQ(s.turn(1).size, 32);  // 2 beside 1.5: ahead
   EXPECT_EQ(s.turn(0).size, 4);   // 2 beside 2
-  s.coordinator.end_epoch();
+  s.coordinator.end_round();
   EXPECT_EQ(s.turn(1).size, 32);  // 1 beside 0, but 32 is the most
   EXPECT_EQ(s.turn(0).size, 2);   // 0.5 beside 1: behind
 }
@@ -217,7 +217,7 @@ TEST(Coordinator, RandomRunsHandOutEachBatch) {
       }
       ASSERT_FALSE(s.coordinator.left()) << "run " << run;
       ASSERT_TRUE(std::ranges::all_of(done, [](int n) { return n == 1; })) << "run " << run;
-      s.coordinator.end_epoch();
+      s.coordinator.end_round();
     }
   }
 }

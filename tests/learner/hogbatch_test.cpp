@@ -1,5 +1,6 @@
 // Unlike workers on the virtual clock against their equations, written out in double, one event at
 // a time; and on the real clock, where bits depend on timing.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,9 +95,11 @@ struct Workers {
     s.workers = workers();
     s.samples = kSamples;
     s.rate_exponent = rate_exponent;
+    if (merges()) s.round = 2 * 4 + 16 + 4;  // a largest step of each node
     return s;
   }
-  bool live() const { return clock == Clock::real; }
+  bool merges() const { return sync == std::string("adaptive-sgd"); }
+  bool live() const { return clock == Clock::real && !merges(); }
 };
 
 class Engine {
@@ -127,17 +130,15 @@ class Engine {
     engine_->start_from(first);
   }
 
-  int64_t run(RowData& data, int64_t first = 0, int64_t batches = kAll) {
-    Segment s;
-    s.source = &data;
-    s.epoch_batches = kAll;
-    s.first_batch = first;
-    s.batches = batches;
-    s.rate = rate_of;
-    s.stop = [this] { return calls-- <= 0; };
-    s.losses = std::span(losses).subspan(static_cast<size_t>(first));
-    s.progress = [](int64_t) {};
-    return engine_->run(s);
+  /// To the epoch's end, or until it is stopped; the number of batches done.
+  int64_t run(RowData& data, int64_t first = 0) {
+    const int64_t round = engine_->round() > 0 ? engine_->round() : kAll;
+    for (int64_t next = first;;) {
+      const int64_t batches = std::min(kAll - next, round - next % round);
+      const int64_t done = segment(data, next, batches);
+      next += done;
+      if (done < batches || next == kAll) return next - first;
+    }
   }
   AsyncEngine* operator->() { return engine_.get(); }
   std::vector<float> z() {
@@ -149,6 +150,19 @@ class Engine {
   std::atomic<int> calls{1 << 30};  // of `stop`, until the run is to stop
 
  private:
+  int64_t segment(RowData& data, int64_t first, int64_t batches) {
+    Segment s;
+    s.source = &data;
+    s.epoch_batches = kAll;
+    s.first_batch = first;
+    s.batches = batches;
+    s.rate = rate_of;
+    s.stop = [this] { return calls-- <= 0; };
+    s.losses = std::span(losses).subspan(static_cast<size_t>(first));
+    s.progress = [](int64_t) {};
+    return engine_->run(s);
+  }
+
   const Workers run_;
   std::vector<std::unique_ptr<CompiledModel>> models_;
   std::unique_ptr<AsyncEngine> engine_;
@@ -169,44 +183,10 @@ class Reference {
   }
 
   void epoch(const RowData& data) {
-    int64_t next = 0;
-    for (Node& node : nodes_) node.parked = false;
-    for (;;) {
-      Node* node = nullptr;
-      for (Node& n : nodes_) {
-        if (!n.parked && (!node || n.time < node->time)) node = &n;
-      }
-      if (!node) break;
-      const NodeWorker& worker = settings_.workers[node->worker];
-      if (node->stepping) {
-        if (run_.merge == "overwrite" && worker.replica) z = node->snapshot;
-        for (size_t i = 0; i < z.size(); ++i) {
-          z[i] -= node->lr * (node->gradient[i] + run_.weight_decay * z[i]);
-        }
-        ++node->number;
-        updates_[node->worker] += worker.terms.updates_per_step;
-        if (++steps_[node->worker] == worker.terms.nodes) adapt(node->worker);
-      }
-      const int64_t left = kAll - next;
-      int64_t size = sizes[node->worker];
-      while (size > left && size > worker.terms.least) size /= 2;
-      node->stepping = size <= left && left > 0;
-      node->parked = !node->stepping;
-      if (node->parked) continue;
-      const int64_t end = std::min((next + size) * kGrain, kSamples);
-      node->snapshot = z;
-      double loss = 0;
-      node->gradient = data.gradient(end - size * kGrain, size * kGrain, z, loss);
-      std::fill_n(losses.begin() + next, size, loss);
-      node->lr = rate_of(next) * std::pow(static_cast<double>(size), run_.rate_exponent);
-      node->time += settings_.pace.duration(kSeed, static_cast<int>(node - nodes_.data()),
-                                            node->number, size * kGrain);
-      next += size;
+    for (int64_t first = 0, end = 0; first < kAll; first = end) {
+      end = run_.merges() ? std::min(kAll, first + settings_.round) : kAll;
+      round(data, first, end);
     }
-    double last = 0;
-    for (const Node& node : nodes_) last = std::max(last, node.time);
-    for (Node& node : nodes_) node.time = last;
-    std::fill(updates_.begin(), updates_.end(), 0);
   }
 
   Vector z, losses = Vector(kAll);
@@ -216,10 +196,74 @@ class Reference {
   struct Node {
     size_t worker;
     double time = 0, lr = 0;
-    int64_t number = 0;
+    int64_t number = 0, in_round = 0;
     bool stepping = false, parked = false;
-    Vector snapshot, gradient;
+    Vector snapshot, gradient, own;
   };
+
+  void round(const RowData& data, int64_t next, int64_t end_of_round) {
+    for (Node& node : nodes_) {
+      node.parked = false;
+      node.in_round = 0;
+      node.own = z;
+    }
+    for (;;) {
+      Node* node = nullptr;
+      for (Node& n : nodes_) {
+        if (!n.parked && (!node || n.time < node->time)) node = &n;
+      }
+      if (!node) break;
+      const NodeWorker& worker = settings_.workers[node->worker];
+      Vector& w = run_.merges() ? node->own : z;
+      if (node->stepping) {
+        if (run_.merge == "overwrite" && worker.replica) z = node->snapshot;
+        for (size_t i = 0; i < w.size(); ++i) {
+          w[i] -= node->lr * (node->gradient[i] + run_.weight_decay * w[i]);
+        }
+        ++node->number;
+        ++node->in_round;
+        updates_[node->worker] += worker.terms.updates_per_step;
+        if (!run_.merges() && ++steps_[node->worker] == worker.terms.nodes) adapt(node->worker);
+      }
+      const int64_t left = end_of_round - next;
+      int64_t size = sizes[node->worker];
+      while (size > left && size > worker.terms.least) size /= 2;
+      node->stepping = size <= left && left > 0;
+      node->parked = !node->stepping;
+      if (node->parked) continue;
+      const int64_t end = std::min((next + size) * kGrain, kSamples);
+      node->snapshot = w;
+      double loss = 0;
+      node->gradient = data.gradient(end - size * kGrain, size * kGrain, w, loss);
+      std::fill_n(losses.begin() + next, size, loss);
+      node->lr = rate_of(next) * std::pow(static_cast<double>(size), run_.rate_exponent);
+      node->time += settings_.pace.duration(kSeed, static_cast<int>(node - nodes_.data()),
+                                            node->number, size * kGrain);
+      next += size;
+    }
+    double last = 0;
+    for (const Node& node : nodes_) last = std::max(last, node.time);
+    for (Node& node : nodes_) node.time = last;
+    if (run_.merges()) merge();
+    std::fill(updates_.begin(), updates_.end(), 0);
+  }
+
+  /// The equations at the head of sync/adaptive_sgd.cpp.
+  void merge() {
+    double steps = 0, updates = 0;
+    for (const Node& node : nodes_) steps += static_cast<double>(node.in_round);
+    for (const double u : updates_) updates += u / static_cast<double>(updates_.size());
+    std::fill(z.begin(), z.end(), 0);
+    for (const Node& node : nodes_) {
+      const double share = static_cast<double>(node.in_round) / steps;
+      for (size_t i = 0; i < z.size(); ++i) z[i] += share * node.own[i];
+    }
+    for (size_t w = 0; w < sizes.size(); ++w) {
+      const WorkerTerms& terms = settings_.workers[w].terms;
+      if (updates_[w] > std::sqrt(2.0) * updates) sizes[w] = std::min(sizes[w] * 2, terms.most);
+      if (updates_[w] * std::sqrt(2.0) < updates) sizes[w] = std::max(sizes[w] / 2, terms.least);
+    }
+  }
 
   void adapt(size_t w) {
     steps_[w] = 0;
@@ -242,48 +286,56 @@ class Reference {
   std::vector<int> steps_;
 };
 
+void expect_its_equations(const Workers& run) {
+  SCOPED_TRACE(fmt::format("{} {} {}", run.sync, run.merge, run.device));
+  RowData data;
+  Engine engine(run);
+  Reference reference(run);
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    EXPECT_EQ(engine.run(data), kAll);
+    reference.epoch(data);
+    const auto z = engine.z();
+    for (size_t i = 0; i < z.size(); ++i) ASSERT_NEAR(z[i], reference.z[i], 2e-5) << i;
+    for (size_t b = 0; b < engine.losses.size(); ++b) {
+      ASSERT_NEAR(engine.losses[b], reference.losses[b], 1e-4) << b;
+    }
+    const auto workers = engine->state().place.workers;
+    for (size_t w = 0; w < workers.size(); ++w) {
+      EXPECT_EQ(workers[w].size, reference.sizes[w]) << w;
+    }
+    EXPECT_EQ(rows_learned(engine->state().place.nodes), (epoch + 1) * kSamples);
+  }
+}
+
 TEST(Hogbatch, FollowsItsEquations) {
-  for (const char* sync : {"hogbatch", "adaptive-hogbatch"}) {
-    for (const char* merge : {"difference", "overwrite"}) {
-      for (const char* device : {"ref", "cpu", "late"}) {
-        SCOPED_TRACE(std::string(sync) + ' ' + merge + ' ' + device);
-        const Workers run{.sync = sync, .merge = merge, .device = device};
-        RowData data;
-        Engine engine(run);
-        Reference reference(run);
-        for (int epoch = 0; epoch < 4; ++epoch) {
-          EXPECT_EQ(engine.run(data), kAll);
-          reference.epoch(data);
-          const auto z = engine.z();
-          for (size_t i = 0; i < z.size(); ++i) ASSERT_NEAR(z[i], reference.z[i], 2e-5) << i;
-          for (size_t b = 0; b < engine.losses.size(); ++b) {
-            ASSERT_NEAR(engine.losses[b], reference.losses[b], 1e-4) << b;
-          }
-          const auto workers = engine->state().place.workers;
-          for (size_t w = 0; w < workers.size(); ++w) {
-            EXPECT_EQ(workers[w].size, reference.sizes[w]) << w;
-          }
-          EXPECT_EQ(rows_learned(engine->state().place.nodes), (epoch + 1) * kSamples);
-        }
+  for (const char* device : {"ref", "cpu", "late"}) {
+    for (const char* sync : {"hogbatch", "adaptive-hogbatch"}) {
+      for (const char* merge : {"difference", "overwrite"}) {
+        expect_its_equations({.sync = sync, .merge = merge, .device = device});
       }
     }
+    expect_its_equations({.sync = "adaptive-sgd", .device = device});
   }
 }
 
 /// Sizes that move are what the adaptive one is for.
-TEST(Hogbatch, TheAdaptiveOneMovesItsSizes) {
-  RowData data;
-  Engine engine(Workers{});
-  for (int epoch = 0; epoch < 4; ++epoch) engine.run(data);
-  const auto workers = engine->state().place.workers;
-  EXPECT_GT(workers[0].most, workers[0].least);
-  EXPECT_LT(workers[1].least, 16);
+TEST(Hogbatch, TheAdaptiveOnesMoveTheirSizes) {
+  for (const char* sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
+    RowData data;
+    Engine engine(Workers{.sync = sync});
+    for (int epoch = 0; epoch < 4; ++epoch) engine.run(data);
+    const auto workers = engine->state().place.workers;
+    EXPECT_GT(workers[0].most, workers[0].least) << sync;
+    EXPECT_LT(workers[1].least, 16) << sync;
+  }
 }
 
 /// Stopped after any number of turns, and gone on with by another engine.
 TEST(Hogbatch, GoesOnWithTheSameBits) {
-  for (const char* device : {"cpu", "late"}) {
-    const Workers run{.device = device};
+  for (const Workers& run : {Workers{.device = "cpu"}, Workers{.device = "late"},
+                             Workers{.sync = "adaptive-sgd", .device = "cpu"},
+                             Workers{.sync = "adaptive-sgd", .device = "late"}}) {
+    const char* const device = run.device;
     RowData data;
     Engine whole(run);
     whole.run(data);
@@ -309,7 +361,7 @@ TEST(Hogbatch, GoesOnWithTheSameBits) {
           device_of.copy_now(buffers[i].data, values.data(), bytes);
         }
       });
-      EXPECT_EQ(second.run(data, done, kAll - done), kAll - done);
+      EXPECT_EQ(second.run(data, done), kAll - done);
       second.run(data);
       EXPECT_EQ(second.z(), whole.z());
       EXPECT_EQ(second->state().place.workers, whole->state().place.workers);
@@ -319,8 +371,9 @@ TEST(Hogbatch, GoesOnWithTheSameBits) {
 
 /// Without momentum a step's difference is a Hogwild step: the loss falls as it does for one.
 TEST(Hogbatch, LearnsOnTheRealClock) {
-  for (const char* sync : {"hogbatch", "adaptive-hogbatch"}) {
-    for (const char* merge : {"difference", "overwrite"}) {
+  for (const char* sync : {"hogbatch", "adaptive-hogbatch", "adaptive-sgd"}) {
+    for (const char* merge : {"", "overwrite"}) {
+      if (sync == std::string("adaptive-sgd") && merge[0]) continue;
       for (const char* device : {"ref", "cpu"}) {
         SCOPED_TRACE(std::string(sync) + ' ' + merge + ' ' + device);
         RowData data;
@@ -353,7 +406,8 @@ TEST(Hogbatch, OthersTakeTheRowsOfNodesThatFail) {
         ++failures;
         fail("no luck");
       });
-      Workers run{.clock = clock, .faulty = true};
+      const char* const sync = seed % 2 == 0 ? "adaptive-hogbatch" : "adaptive-sgd";
+      Workers run{.sync = sync, .clock = clock, .faulty = true};
       RowData data;
       Engine engine(run);
       try {
@@ -382,7 +436,9 @@ TEST(Hogbatch, ASizeNobodyHasIsRefused) {
   EXPECT_NE(error_of([&] { make_async("hogbatch", options); }).find("overwrite"),
             std::string::npos);
   options = {.merge = "difference"};
-  EXPECT_NE(error_of([&] { make_async("hogwild", options); }).find("no use"), std::string::npos);
+  for (const char* sync : {"hogwild", "adaptive-sgd"}) {
+    EXPECT_NE(error_of([&] { make_async(sync, options); }).find("no use"), std::string::npos);
+  }
 }
 
 }  // namespace

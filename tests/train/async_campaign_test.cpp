@@ -107,7 +107,9 @@ class AsyncCampaign : public ::testing::Test {
     o.sync = sync;
     if (find_async(sync)->uses.workers) {
       o.threads_per_learner.reset();
-      o.worker = fmt::format("live:threads={},batch=2-8 replica:batch=16-64", nodes - 1);
+      const bool merges = sync == "adaptive-sgd";
+      o.worker = fmt::format("{}:threads={},batch=2-8 replica:batch=16-64",
+                             merges ? "replica" : "live", merges ? 1 : nodes - 1);
     } else {
       o.learners = nodes;
     }

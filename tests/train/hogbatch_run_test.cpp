@@ -1,4 +1,5 @@
 // Runs of unlike workers: what the options say, and what a run keeps and tells.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -36,6 +37,12 @@ class HogbatchRuns : public ::testing::Test {
     o.out = (runs_.path() / run).string();
     o.sync = sync;
     o.worker = "live:threads=2,batch=2-8 replica:batch=16-32";
+    return o;
+  }
+  TrainOptions of_replicas(const std::string& run) {
+    TrainOptions o = options(run, "adaptive-sgd");
+    o.worker = "replica:batch=2-8 replica:batch=4-16";
+    o.sync_period = 2;
     return o;
   }
   std::string refusal(const std::function<void(TrainOptions&)>& change) {
@@ -92,19 +99,49 @@ TEST_F(HogbatchRuns, WorkersAreChosenByTheDevicesCores) {
 
 /// On the virtual clock, stopped anywhere.
 TEST_F(HogbatchRuns, AResumedRunHasTheSameBits) {
-  TrainOptions whole = options("whole");
-  whole.deterministic = true;  // which implies the virtual clock
-  train(tiny_net, whole);
-  for (const int calls : {3, 15, 30, 45}) {
-    SCOPED_TRACE(calls);
-    TrainOptions o = options("stopped-" + std::to_string(calls));
-    o.deterministic = true;
-    StopAfter stop(calls);
-    EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
-    o.resume = o.out;
-    train(tiny_net, o);
-    expect_same_bits(load(*whole.out), load(*o.out));
+  for (const std::string sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
+    const auto deterministic = [&](const std::string& run) {
+      TrainOptions o = sync == "adaptive-sgd" ? of_replicas(run) : options(run, sync);
+      o.deterministic = true;  // which implies the virtual clock
+      return o;
+    };
+    const TrainOptions whole = deterministic("whole-" + sync);
+    train(tiny_net, whole);
+    for (const int calls : {3, 15, 30, 40}) {
+      SCOPED_TRACE(sync + std::to_string(calls));
+      TrainOptions o = deterministic(fmt::format("{}-{}", sync, calls));
+      StopAfter stop(calls);
+      EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+      o.resume = o.out;
+      train(tiny_net, o);
+      expect_same_bits(load(*whole.out), load(*o.out));
+    }
   }
+}
+
+TEST_F(HogbatchRuns, ReplicasThatMergeTrainOnEachRow) {
+  for (const char* clock : {"real", "virtual"}) {
+    for (const int64_t period : {1, 2, 100}) {
+      SCOPED_TRACE(fmt::format("{} {}", clock, period));
+      TrainOptions o = of_replicas(fmt::format("{}-{}", clock, period));
+      o.clock = clock;
+      o.sync_period = period;
+      const TrainResult r = train(tiny_net, o);
+      ASSERT_EQ(r.workers.size(), 2u);
+      EXPECT_EQ(r.workers[0].rows + r.workers[1].rows, 3 * 175);
+      EXPECT_EQ(r.workers[0].kind, "replica");
+      EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
+    }
+  }
+}
+
+TEST_F(HogbatchRuns, ReplicasThatMergeAreChosenByTheDevicesCores) {
+  TrainOptions o = of_replicas("by-name");
+  o.worker.reset();
+  const RunConfig c = resolve(o, Recipe{});
+  ASSERT_EQ(c.teams.size(), 1u);
+  for (const WorkerConfig& worker : c.teams[0].workers) EXPECT_TRUE(worker.replica);
+  EXPECT_EQ(c.batch, 16);
 }
 
 TEST_F(HogbatchRuns, MetricsTellWorkersByEpoch) {
@@ -129,6 +166,8 @@ TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
   const auto worker = [&](const char* text) {
     return refusal([&](TrainOptions& o) { o.worker = text; });
   };
+  expect_says(refusal([](TrainOptions& o) { o.sync = "adaptive-sgd"; }),
+              "`worker` live: `sync` adaptive-sgd merges replicas");
   expect_says(worker(""), "`worker`: there is none");
   expect_says(worker("lives"), "a worker is live or replica");
   expect_says(worker("live:thread=2"), "no 'thread'; it has threads, batch, beta, device");
