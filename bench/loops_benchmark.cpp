@@ -7,6 +7,8 @@
 
 #include "core/rng.h"
 #include "device/buffer.h"
+#include "device/device.h"
+#include "device/sgd.h"
 #include "device/vector_math.h"
 #include "graph/op.h"
 #include "graph/source.h"
@@ -42,7 +44,7 @@ class Bench {
         DType precision, const Given& given = {}) {
     const std::vector<std::optional<Layout>> required(node.outputs.size());
     const PreparedKernel kernel = KernelRegistry::of("cpu").find(node.op->name)(
-        {graph, node, offered, required, precision, /*threads=*/1});
+        {graph, node, offered, required, find_device("cpu"), precision, /*threads=*/1});
     Operands operands;
     for (size_t i = 0; i < offered.size(); ++i) {
       operands.inputs.push_back(offered[i] ? memory(kernel.inputs[i], given.inputs, i) : nullptr);
@@ -91,17 +93,17 @@ std::unique_ptr<BatchNormPair> batch_norm_pair(const Shape& shape, DType dtype, 
   const auto vector = [&](const char* name) {
     return parameter(graph, channels, Initialiser::constant(1), name);
   };
-  BatchNormAttributes attributes;
-  attributes.relu = true;
+  auto attributes = std::make_shared<BatchNormAttributes>();
+  attributes->relu = true;
   const Tensor x = parameter(graph, shape, Initialiser::constant(1), "x");
   const Tensor y =
-      batch_norm(x, vector("scale"), vector("shift"), state(graph, channels, 0, "mean"),
-                 state(graph, channels, 1, "variance"), attributes);
-  Node& forward = graph.mutable_node(y.value.node);
-  if (residual) forward.inputs[5] = x.value;
-  GradientContext context(graph, y.value.node, {x.value, {}, {}},
-                          std::vector<bool>(forward.inputs.size(), true));
-  forward.op->gradient(context);
+      graph.append(find_op("batch_norm"),
+                   {x.value, vector("scale").value, vector("shift").value,
+                    state(graph, channels, 0, "mean").value,
+                    state(graph, channels, 1, "variance").value, residual ? x.value : Value{}},
+                   attributes);
+  GradientContext context(graph, y.value.node, {x.value, {}, {}}, std::vector<bool>(6, true));
+  find_op("batch_norm").gradient(context);
   const Node first = graph.node(y.value), second = graph.nodes().back();
 
   const Layout layout = how == Arrangement::blocked ? Layout::channel_blocked(shape, dtype, 16)
@@ -197,10 +199,10 @@ void sgd_step(benchmark::State& state) {
   const int64_t n = state.range(0);
   const size_t bytes = static_cast<size_t>(n) * 4;
   const Buffer w(bytes), g(bytes), v(bytes);
-  const SgdStep step{0.1, 0.9, 1e-4};
+  const Optimizer sgd = make_sgd({0.9, 1e-4});
   for (auto _ : state) {
     vector_math("cpu", DType::f32)
-        .sgd_step(step, {w.data(), g.data(), v.data(), nullptr, w.data()}, n);
+        .update(*sgd.rule, sgd.at(0.1), {w.data(), g.data(), {v.data()}, nullptr, w.data()}, n);
   }
   state.SetBytesProcessed(state.iterations() * n * 20);
 }
@@ -210,7 +212,9 @@ void squared_norm(benchmark::State& state) {
   const int64_t n = state.range(0);
   const Buffer x(static_cast<size_t>(n) * 4);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(vector_math("cpu", DType::f32).squared_norm(x.data(), n));
+    double sum = 0;
+    vector_math("cpu", DType::f32).squared_norm(x.data(), n, &sum);
+    benchmark::DoNotOptimize(sum);
   }
   state.SetBytesProcessed(state.iterations() * n * 4);
 }

@@ -14,17 +14,26 @@ EVALUATED = 4096  # rows at a time
 
 
 class Rows:
-    """All numbers of a file, and classes, or a 1 for each class of a set."""
+    """All numbers of rows, and classes, or a 1 for each class of a set. `names` are the labels of
+    both files, ascending."""
 
-    def __init__(self, path, shape, sets):
-        rows, labels = load_svmlight_file(path, n_features=shape[0], multilabel=sets)
+    def __init__(self, rows, labels, names, sets):
         self.x = rows.toarray().astype(np.float32)
         if sets:
-            self.y = np.zeros((len(self.x), shape[1]), np.float32)
-            for row, classes in enumerate(labels):
-                self.y[row, [int(c) for c in classes]] = 1
+            self.y = np.zeros((len(self.x), len(names)), np.float32)
+            for row, of_row in enumerate(labels):
+                self.y[row, np.searchsorted(names, of_row)] = 1
         else:
-            _, self.y = np.unique(labels, return_inverse=True)
+            self.y = np.searchsorted(names, labels)
+
+
+def read(path, features, sets):
+    """The training and the test rows."""
+    files = [path, path + ".t"]
+    loaded = [load_svmlight_file(f, n_features=features, multilabel=sets) for f in files]
+    labels = [list(of_row) if sets else [of_row] for _, of in loaded for of_row in of]
+    names = np.unique([label for of_row in labels for label in of_row])
+    return [Rows(*of, names, sets) for of in loaded]
 
 
 def weights(shape, seed):
@@ -123,8 +132,7 @@ def main():
     add("--seconds", type=float, default=30)
     args = parser.parse_args()
     args.threads = len(os.sched_getaffinity(0))
-    shape = (args.features, args.classes)
-    train, test = (Rows(args.rows + suffix, shape, args.sets) for suffix in ("", ".t"))
+    train, test = read(args.rows, args.features, args.sets)
     make = {"torch": torch_net, "tensorflow": tensorflow_net}[args.system]
     step, evaluate = make(args, train, test)
     rng = np.random.default_rng(args.seed)

@@ -34,7 +34,7 @@ class Line {
     skip_blanks();
     if (ends()) return;
     const size_t before = rows.labels.size();
-    if (!is_pair(word())) parse_labels(rows);
+    if (!is_pair(word_at(at_))) parse_labels(rows);
     const size_t labels = rows.labels.size() - before;
     if (labels == 0 && rows.line_without_label == 0) rows.line_without_label = number_;
     rows.label_sets |= labels > 1;
@@ -48,20 +48,23 @@ class Line {
   void skip_blanks() {
     while (at_ < end_ && is_blank(*at_)) ++at_;
   }
-  /// That begins here.
-  std::string_view word() const {
-    const char* p = at_;
-    while (p < end_ && !is_blank(*p) && *p != '#') ++p;
-    return {at_, static_cast<size_t>(p - at_)};
+  bool ends_word(const char* p) const { return p == end_ || is_blank(*p) || *p == '#'; }
+  std::string_view word_at(const char* begin) const {
+    const char* p = begin;
+    while (!ends_word(p)) ++p;
+    return {begin, static_cast<size_t>(p - begin)};
   }
   static bool is_pair(std::string_view word) { return word.find(':') != word.npos; }
+  [[noreturn]] void refuse_pair(std::string_view what, const char* pair) const {
+    refuse(what, word_at(pair));
+  }
   [[noreturn]] static void refuse(std::string_view what, std::string_view said) {
     constexpr size_t kShown = 40;
     fail("{} '{}'{}", what, printable(said.substr(0, kShown)), said.size() > kShown ? "…" : "");
   }
 
   void parse_labels(LibsvmRows& rows) {
-    std::string_view labels = word();
+    std::string_view labels = word_at(at_);
     at_ += labels.size();
     skip_blanks();
     for (;;) {
@@ -91,7 +94,7 @@ class Line {
   void parse_pairs(LibsvmRows& rows) {
     int64_t before = -1;
     while (!ends()) {
-      const std::string_view pair = word();
+      const char* const pair = at_;
       const int64_t index = parse_index(pair);
       if (index <= before) {
         fail("the index {} follows {}: indices ascend, each once", index, before);
@@ -104,19 +107,22 @@ class Line {
   }
 
   /// Moves behind its colon.
-  int64_t parse_index(std::string_view pair) {
+  int64_t parse_index(const char* pair) {
     int64_t index = 0;
     const char* p = at_;
     for (; p < end_ && *p >= '0' && *p <= '9' && index <= kLargestIndex; ++p) {
       index = 10 * index + (*p - '0');
     }
-    if (index > kLargestIndex) refuse("a larger index than can be held:", pair);
-    if (p == at_ || p == end_ || *p != ':') refuse("no index:value:", pair);
+    if (index > kLargestIndex) refuse_pair("a larger index than can be held:", pair);
+    if (p == at_ || p == end_ || *p != ':') refuse_pair("no index:value:", pair);
     at_ = p + 1;
     return index;
   }
 
-  float parse_value(std::string_view pair) {
+  float parse_value(const char* pair) {
+    if (end_ - at_ >= 1 && *at_ >= '0' && *at_ <= '9' && ends_word(at_ + 1)) {  // most often 1
+      return static_cast<float>(*at_++ - '0');
+    }
     if (at_ < end_ && *at_ == '+') ++at_;
     float value = 0;
     std::from_chars_result result = std::from_chars(at_, end_, value);
@@ -126,11 +132,11 @@ class Line {
       value = static_cast<float>(wide);
     }
     if (result.ec == std::errc::result_out_of_range || !std::isfinite(value)) {
-      refuse("no number that a float can hold:", pair);
+      refuse_pair("no number that a float can hold:", pair);
     }
     const char* const p = result.ptr;
-    if (result.ec != std::errc() || (p < end_ && !is_blank(*p) && *p != '#')) {
-      refuse("no index:value:", pair);
+    if (result.ec != std::errc() || !ends_word(p)) {
+      refuse_pair("no index:value:", pair);
     }
     at_ = p;
     return value;

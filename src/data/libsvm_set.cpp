@@ -23,7 +23,12 @@ struct Contents {
   int64_t least_index = std::numeric_limits<int64_t>::max(), largest_index = -1;
   bool label_sets = false;
 
-  void add_labels(std::vector<int32_t> found) {
+  void add_labels(const std::vector<int32_t>& all) {
+    std::vector<int32_t> found;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](int32_t label) {
+      return !std::binary_search(labels.begin(), labels.end(), label);
+    });
+    if (found.empty()) return;
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
     std::vector<int32_t> both;

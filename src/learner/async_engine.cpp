@@ -325,7 +325,7 @@ void AsyncEngine::end(const Segment&) {
   if (error_) std::rethrow_exception(error_);
   clear_failed_nodes();
   if (!ends_round() || !dispatcher_.all_handed_out()) return;
-  if (coordinator_) coordinator_->end_round();
+  if (coordinator_) coordinator_->end_round(is_whole_round());
   if (round() > 0) {
     on_each_device([&](int) {
       nodes_.merge(queue(0));

@@ -114,6 +114,10 @@ class AsyncEngine final : public Engine {
     const int64_t end = segment().first_batch + segment().batches;
     return end == segment().epoch_batches || (round() > 0 && end % round() == 0);
   }
+  bool is_whole_round() const {
+    const int64_t end = segment().first_batch + segment().batches;
+    return round() == 0 || end % round() == 0 || end <= round();
+  }
   static const Work& last_work(const NodeClock& clock) {
     return clock.works[static_cast<size_t>(clock.number - 1) % clock.works.size()];
   }
@@ -140,8 +144,9 @@ class AsyncEngine final : public Engine {
     return !dispatcher_.gives_again() &&
            (stopped_ || (dispatcher_.all_handed_out() && !ends_round()));
   }
-  /// The turns tell all that happened: no node has failed, and weights are not live.
-  bool in_order() const { return !live_ && nodes_.living() == learners(); }
+  /// The turns tell all that happened: no node has failed, weights are not live, and nobody else
+  /// than the nodes decides what they do.
+  bool in_order() const { return !live_ && !coordinator_ && nodes_.living() == learners(); }
   bool over() const;
   /// The node's step has failed. Throws NodesFailed if no other node can make up for it.
   void drop(int node, const std::string& why);

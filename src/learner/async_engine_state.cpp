@@ -65,7 +65,7 @@ std::vector<EngineBuffer> AsyncEngine::buffers() const {
 }
 
 std::optional<double> AsyncEngine::distance() {
-  if (nodes_.live()) return {};
+  if (nodes_.live() || round() > 0) return {};  // those that merge have just done so
   const std::byte* const evaluated = snapshot().parameters.data();
   double sum = 0;
   on_each_device([&](int) {

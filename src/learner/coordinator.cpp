@@ -19,7 +19,7 @@ Coordinator::Coordinator(std::shared_ptr<const AsyncAlgorithm> algorithm,
       terms_(std::move(workers)),
       rows_(rows),
       samples_(samples),
-      adapts_at_ends_(algorithm_->traits().merges) {
+      merges_(algorithm_->traits().merges) {
   for (size_t w = 0; w < terms_.size(); ++w) {
     worker_of_.insert(worker_of_.end(), static_cast<size_t>(terms_[w].nodes), static_cast<int>(w));
     states_.push_back({.size = terms_[w].first});
@@ -69,15 +69,17 @@ std::optional<Work> Coordinator::next(int node) {
 void Coordinator::done(int node) {
   const auto w = static_cast<size_t>(worker_of(node));
   states_[w].updates += terms_[w].updates_per_step;
-  if (adapts_at_ends_) return;
+  if (merges_) return;
   if (++states_[w].steps >= living_[w]) adapt(w);
 }
 
-/// Once for as many steps as the worker has nodes, or at the end of a round.
+/// Once for as many steps as the worker has nodes, or at the end of a round; then the updates
+/// become those that there would have been with the new size, so that two workers that differ do
+/// not both change for the same difference.
 void Coordinator::adapt(size_t worker) {
   WorkerState& state = states_[worker];
   state.steps = 0;
-  double least = std::numeric_limits<double>::infinity(), most = -least, all = state.updates;
+  double least = std::numeric_limits<double>::infinity(), most = -least, all = 0;
   int others = 0;
   for (size_t other = 0; other < states_.size(); ++other) {
     if (other == worker || !works(other)) continue;
@@ -87,15 +89,17 @@ void Coordinator::adapt(size_t worker) {
     ++others;
   }
   if (others == 0) return;
-  const UpdateCounts updates{state.updates, least, most, all / (others + 1)};
-  const int64_t size = algorithm_->next_size(state.size, updates);
-  state.size = std::clamp(size, terms_[worker].least, terms_[worker].most);
+  const int64_t asked =
+      algorithm_->next_size(state.size, {state.updates, least, most, all / others});
+  const int64_t size = std::clamp(asked, terms_[worker].least, terms_[worker].most);
+  if (merges_) state.updates *= static_cast<double>(state.size) / static_cast<double>(size);
+  state.size = size;
 }
 
 void Coordinator::give_back(int node, const Work& work, const data::Batch&) {
   const auto w = static_cast<size_t>(worker_of(node));
   given_back_.push_back({.first = work.first, .count = work.count});
-  states_[w].repeated += work.count;
+  if (!merges_) states_[w].repeated += work.count;  // else nothing of the step is in the model
   --living_[w];
 }
 
@@ -106,8 +110,8 @@ Fetched Coordinator::fetch(const Work& work, int node) {
   return {&source().acquire_rows(first, rows, node), &source(), work.first, work.count, first};
 }
 
-void Coordinator::end_round() {
-  for (size_t w = 0; w < states_.size() && adapts_at_ends_; ++w) {
+void Coordinator::end_round(bool whole) {
+  for (size_t w = 0; w < states_.size() && merges_ && whole; ++w) {
     if (works(w)) adapt(w);
   }
   for (WorkerState& state : states_) state.updates = 0;

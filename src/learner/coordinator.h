@@ -30,8 +30,8 @@ struct WorkerTerms {
 };
 
 /// Every row of an epoch is trained on once. Some are repeated: those of a failed node's step, of
-/// which some may be in the model, and those that fill up a step where fewer are left than the
-/// smallest step of all workers that still work.
+/// which some may be in the model unless replicas are merged, and those that fill up a step where
+/// fewer are left than the smallest step of all workers that still work.
 class Coordinator final : public Dispatcher {
  public:
   /// Each worker's `most` is a least·α^i. `rows`: of a batch; `samples`: of an epoch, at least as
@@ -43,8 +43,9 @@ class Coordinator final : public Dispatcher {
   void done(int node) override;
   void give_back(int node, const Work& work, const data::Batch& batch) override;
   Fetched fetch(const Work& work, int node) override;
-  /// An epoch, or a round of an algorithm that merges, is over: updates are counted anew.
-  void end_round();
+  /// An epoch, or a round of an algorithm that merges, is over: updates are counted anew. `whole`:
+  /// not only what an epoch had left, which tells too little of who is ahead.
+  void end_round(bool whole = true);
 
   int worker_of(int node) const { return worker_of_[static_cast<size_t>(node)]; }
   const std::vector<WorkerState>& state() const { return states_; }
@@ -64,8 +65,8 @@ class Coordinator final : public Dispatcher {
   const int64_t rows_, samples_;
   std::vector<int> worker_of_;  // by node
   std::vector<WorkerState> states_;
-  const bool adapts_at_ends_;  // of rounds
-  std::vector<int> living_;    // nodes of each worker
+  const bool merges_;        // and then looks at sizes when a round ends
+  std::vector<int> living_;  // nodes of each worker
   std::vector<Work> given_back_;
 };
 

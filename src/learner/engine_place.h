@@ -44,7 +44,7 @@ struct NodeState {
 /// Of unlike workers (learner/coordinator.h) one, between segments. A plain value.
 struct WorkerState {
   int64_t size = 1;             // of its next step, in batches
-  double updates = 0;           // in this epoch
+  double updates = 0;           // in this epoch or round
   int64_t steps = 0;            // since its size was last looked at
   int64_t least = 0, most = 0;  // sizes of its steps in the run so far; 0: it had none
   int64_t repeated = 0;         // batches that it took although they may have been trained on

@@ -6,10 +6,12 @@
 // and a worker that has made more steps than others gets larger ones, else smaller ones.
 //
 // Deviations: sizes of steps differ by a factor, not by 32 rows, so a worker's changes only where
-// the neighbouring size brings its steps nearer to the mean. Left out: the perturbation of p, and
-// the momentum of the merged model, whose coefficient is not published.
+// the neighbouring size brings its steps nearer to the mean of the others'; and a step of b times
+// as many rows has √b times the rate by default, not b times. Left out: the perturbation of p, and
+// the momentum of the merged model.
 #include <cmath>
 
+#include "core/error.h"
 #include "sync/async.h"
 
 namespace crossbow {
@@ -19,7 +21,11 @@ class AdaptiveSgd final : public AsyncAlgorithm {
  public:
   explicit AdaptiveSgd(const AsyncOptions& options)
       : round_steps_(options.sync.period.value_or(16)),
-        factor_(whole_step_factor(options.sync.alpha)) {}
+        factor_(whole_step_factor(options.sync.alpha)) {
+    constexpr int64_t kMost = 1'000'000;
+    if (round_steps_ <= kMost) return;
+    fail_usage("`sync-period` {}: it must be at most {}", round_steps_, kMost);
+  }
 
   Traits traits() const override { return {.unlike = true, .merges = true}; }
   void after_step(Peers& p) const override { p.set_mass(p.mass() + 1); }
@@ -27,8 +33,8 @@ class AdaptiveSgd final : public AsyncAlgorithm {
   int64_t step_factor() const override { return factor_; }
   int64_t next_size(int64_t size, const UpdateCounts& updates) const override {
     const double nearer = std::sqrt(static_cast<double>(factor_));
-    if (updates.own > updates.mean * nearer) return size * factor_;
-    if (updates.own * nearer < updates.mean) return size / factor_;
+    if (updates.own > updates.mean_of_others * nearer) return size * factor_;
+    if (updates.own * nearer < updates.mean_of_others) return size / factor_;
     return size;
   }
 

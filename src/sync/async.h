@@ -27,8 +27,8 @@ struct Mix {
 /// vectors. Hooks of all nodes take place one after the other: what they ask for is done later, but
 /// as if it were done at once.
 ///
-/// A node's weights w have a mass m, at first 1: together they stand for the vector m·w, of which a
-/// node may send a part to others (push-sum, Kempe, Dobra & Gehrke 2003).
+/// A node's weights w have a mass m, at first 1 (0 if nodes merge): together they stand for the
+/// vector m·w, of which a node may send a part to others (push-sum, Kempe, Dobra & Gehrke 2003).
 class Peers {
  public:
   virtual ~Peers() = default;
@@ -66,7 +66,7 @@ class Peers {
 /// Updates of a worker in this epoch or round, beside those of others.
 struct UpdateCounts {
   double own = 0, least_of_others = 0, most_of_others = 0;
-  double mean = 0;  // of all
+  double mean_of_others = 0;
 };
 
 /// Immutable, so thread-safe; what changes lies behind `Peers`.

@@ -27,7 +27,8 @@ const std::array kTable = {
     OptionEntry{"device", "NAME",
                 "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; ref: the slow reference",
                 &O::device},
-    OptionEntry{"batch", "N", "images a step and learner; of hogbatch: that lr is for", &O::batch},
+    OptionEntry{"batch", "N", "images a step and learner; with `worker`: that lr is for",
+                &O::batch},
     OptionEntry{
         "splits", "N",
         "at most so many parts of a batch, one by one, to need less memory; batch norm sees a part",
@@ -41,17 +42,22 @@ const std::array kTable = {
                 "steps between exchanges, or of sma's mean over time with one learner; of "
                 "adaptive-sgd: as many largest steps of each worker; auto: the algorithm's own",
                 &O::sync_period},
-    OptionEntry{"alpha", "A|auto", "how far an exchange moves weights; auto: the algorithm's own",
-                &O::alpha},
+    OptionEntry{
+        "alpha", "A|auto",
+        "how far an exchange moves weights; with `worker`: the factor between sizes of steps; "
+        "auto: the algorithm's own",
+        &O::alpha},
     OptionEntry{"central-momentum", "M", "momentum of the central model; auto: the algorithm's own",
                 &O::central_momentum},
     OptionEntry{"averaging-eta", "ETA",
                 "weight of recent steps in the mean over time; 0: all steps count equally",
                 &O::averaging_eta},
-    OptionEntry{"worker", "KIND:KEY=V,..",
-                "of hogbatch, repeatable: live:threads=1,batch=1-64 changes the model as hogwild "
-                "does; replica:threads=1,batch=128-2048 takes it, makes a step and merges it",
-                &O::worker, !kMayChange, kRepeats},
+    OptionEntry{
+        "worker", "KIND:KEY=V,..",
+        "of hogbatch and adaptive ones, repeatable: live:threads=1,batch=1-64 changes the model "
+        "as hogwild does; replica:threads=1,batch=128-2048 makes steps on a copy, which is "
+        "merged",
+        &O::worker, !kMayChange, kRepeats},
     OptionEntry{"merge", "NAME",
                 "of hogbatch's replicas: difference, or overwrite, which loses what others did",
                 &O::merge},
@@ -111,7 +117,7 @@ const std::array kTable = {
     OptionEntry{
         "lr-scaling", "NAME",
         "rate of k learners: that of one times 1 (none), k (linear), its root (sqrt) or what "
-        "the noise of the gradients allows (adascale)",
+        "the noise of the gradients allows (adascale); with `worker`, of a step on k `batch`es",
         &O::lr_scaling},
     OptionEntry{"lr-schedule", "NAME", "fixed, step, multistep or cosine", &O::lr_schedule},
     OptionEntry{"lr-milestones", "E,E",

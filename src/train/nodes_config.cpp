@@ -54,6 +54,12 @@ Checkpoint run_to_replay(const std::string& folder) {
     fail_usage("`replay` {}: its learners took no turns; the same options and seed repeat it",
                folder);
   }
+  if (has_unlike_workers(run.options.sync)) {
+    fail_usage(
+        "`replay` {}: a run of unlike workers has no order that can be repeated; `clock` virtual "
+        "gives one",
+        folder);
+  }
   if (std::ranges::any_of(run.position.engine.nodes, &NodeState::failed)) {
     fail_usage("`replay` {}: a node has failed in that run, which has no order since", folder);
   }

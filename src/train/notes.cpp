@@ -107,11 +107,16 @@ std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_
   const TrainOptions& o = config.options;
   if (o.replay) return "the same bits as " + *o.replay + " has, on this machine";
   const bool nodes = find_async(o.sync) && !is_alone(o);
+  const bool real = !o.deterministic && o.clock != "virtual";
+  if (real && has_unlike_workers(o.sync)) {
+    return "workers take rows as they are ready, so results depend on timing; `clock` virtual "
+           "gives their steps an order, which is the same in each run";
+  }
   if (!config.teams.empty() && config.is_live(config.teams.front())) {
     return "nodes change one model at once, so results depend on timing; `clock` virtual gives "
            "their steps an order, which is the same in each run";
   }
-  if (nodes && !o.deterministic && o.clock != "virtual") {
+  if (nodes && real) {
     return "nodes take turns as they are ready, so results depend on timing; `clock` virtual fixes "
            "their order, and `replay` repeats that of this run";
   }

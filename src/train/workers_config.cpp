@@ -104,12 +104,14 @@ bool merges(const TrainOptions& o) {
 /// its largest, as the paper's, 16 times that.
 std::string default_workers(const TrainOptions& o) {
   const int cores = device_kind(device_list(o.device).kind).cores;
-  if (merges(o)) {
-    const char* const last = cores > 1 ? " replica:threads=1,batch=16-256" : "";
-    return fmt::format("replica:threads={},batch=16-256{}", std::max(1, cores - 1), last);
-  }
-  return fmt::format("live:threads={},batch=1-64 replica:threads=1,batch=128-2048",
-                     std::max(1, cores - 1));
+  const int64_t factor = algorithm_of(o)->step_factor();
+  const auto worker = [&](const char* kind, int threads, int64_t least, int64_t most) {
+    most = Coordinator::sizes(least, most, factor).back();
+    return fmt::format("{}:threads={},batch={}-{}", kind, threads, least, most);
+  };
+  const int first = std::max(1, cores - 1);
+  if (!merges(o)) return worker("live", first, 1, 64) + ' ' + worker("replica", 1, 128, 2048);
+  return worker("replica", first, 16, 256) + (cores > 1 ? ' ' + worker("replica", 1, 16, 256) : "");
 }
 
 }  // namespace
@@ -160,7 +162,7 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
   const int64_t factor = algorithm_of(o)->step_factor();
   for (const WorkerConfig& worker : workers) {
     if (worker.replica || !merges(o)) continue;
-    fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16-256",
+    fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16",
                o.sync);
   }
   const int most = device_kind(device_list(o.device).kind).threads;

@@ -111,6 +111,9 @@ TEST_F(RowsProgram, AreNotConvertedOverFilesOrIntoOtherFormats) {
     EXPECT_EQ(o.code, 2);
     expect_says(o.err, "TO '" + to + "': sets can be written as libsvm:FILE");
   }
+  write("packed.bz2", "");
+  expect_says(crossbow("convert libsvm:packed.bz2 libsvm:packed").err,
+              "packed.t would become the test set of packed.bz2; choose another name");
   expect_says(crossbow("convert digits libsvm:x").err, "FROM 'digits': it is a set of images");
   EXPECT_EQ(crossbow("convert libsvm:set libsvm:no/folder").code, 1);
   EXPECT_EQ(crossbow("convert digits").code, 2);

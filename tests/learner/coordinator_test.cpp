@@ -108,6 +108,33 @@ TEST(Coordinator, HogbatchKeepsItsSizes) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(s.turn(0).size, 1);
 }
 
+/// The one that is twice as fast gets steps twice as large, whichever it is, and no more.
+TEST(Coordinator, AdaptiveSgdLooksAtSizesWhenARoundEnds) {
+  const WorkerTerms worker{.least = 1, .most = 8, .first = 2};
+  for (const int fast : {0, 1}) {
+    Script s("adaptive-sgd", {worker, worker}, 1000);
+    const auto round = [&](int of_fast, int of_slow, bool whole = true) {
+      for (int i = 0; i < of_fast; ++i) s.coordinator.done(fast);
+      for (int i = 0; i < of_slow; ++i) s.coordinator.done(1 - fast);
+      s.coordinator.end_round(whole);
+      return std::pair(s.size(fast), s.size(1 - fast));
+    };
+    using Sizes = std::pair<int64_t, int64_t>;
+    const Sizes unlike = fast == 0 ? Sizes{4, 2} : Sizes{2, 1};  // the first one that differs moves
+    EXPECT_EQ(round(4, 2, /*whole=*/false), Sizes(2, 2));
+    EXPECT_EQ(round(4, 2), unlike);
+    EXPECT_EQ(round(3, 3), unlike);
+    EXPECT_EQ(round(4, 3), unlike);
+  }
+}
+
+TEST(Coordinator, AFailedReplicasStepIsNotInTheModel) {
+  Script s("adaptive-sgd", two_workers(), 100);
+  const Work lost = s.next(1);
+  s.coordinator.give_back(1, lost, {});
+  EXPECT_EQ(s.coordinator.state()[1].repeated, 0);
+}
+
 TEST(Coordinator, GivesAFailedNodesRowsToOthers) {
   Script s("hogbatch", two_workers(), 33);
   EXPECT_EQ(s.next(0).first, 0);

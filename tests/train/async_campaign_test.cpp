@@ -107,9 +107,12 @@ class AsyncCampaign : public ::testing::Test {
     o.sync = sync;
     if (find_async(sync)->uses.workers) {
       o.threads_per_learner.reset();
-      const bool merges = sync == "adaptive-sgd";
-      o.worker = fmt::format("{}:threads={},batch=2-8 replica:batch=16-64",
-                             merges ? "replica" : "live", merges ? 1 : nodes - 1);
+      o.worker = fmt::format("live:threads={},batch=2-8 replica:batch=16-64", nodes - 1);
+      if (sync == "adaptive-sgd") {
+        o.worker = "replica:batch=16-32";
+        for (int j = 1; j < nodes; ++j) *o.worker += " replica:batch=2-8";
+        o.sync_period = 1;  // several rounds an epoch
+      }
     } else {
       o.learners = nodes;
     }

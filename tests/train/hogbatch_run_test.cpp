@@ -12,6 +12,7 @@
 #include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/config.h"
+#include "train/nodes_config.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
 #include "train/tiny_run.h"
@@ -135,6 +136,26 @@ TEST_F(HogbatchRuns, ReplicasThatMergeTrainOnEachRow) {
   }
 }
 
+TEST_F(HogbatchRuns, HaveNoOrderToRepeat) {
+  train(tiny_net, of_replicas("run"));
+  TrainOptions o;
+  o.replay = (runs_.path() / "run").string();
+  expect_says(error_of([&] { options_to_replay(*o.replay); }),
+              "a run of unlike workers has no order");
+}
+
+TEST_F(HogbatchRuns, DefaultSizesFollowAlpha) {
+  for (const std::string sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
+    TrainOptions o = options("by-alpha", sync);
+    o.worker.reset();
+    o.alpha = 3;
+    for (const WorkerConfig& worker : resolve(o, Recipe{}).teams.at(0).workers) {
+      EXPECT_GT(worker.most, worker.least);
+      EXPECT_EQ(worker.most % (3 * worker.least), 0);
+    }
+  }
+}
+
 TEST_F(HogbatchRuns, ReplicasThatMergeAreChosenByTheDevicesCores) {
   TrainOptions o = of_replicas("by-name");
   o.worker.reset();
@@ -168,6 +189,11 @@ TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
   };
   expect_says(refusal([](TrainOptions& o) { o.sync = "adaptive-sgd"; }),
               "`worker` live: `sync` adaptive-sgd merges replicas");
+  expect_says(refusal([](TrainOptions& o) {
+                o.sync = "adaptive-sgd";
+                o.sync_period = 2'000'000;
+              }),
+              "`sync-period` 2000000: it must be at most");
   expect_says(worker(""), "`worker`: there is none");
   expect_says(worker("lives"), "a worker is live or replica");
   expect_says(worker("live:thread=2"), "no 'thread'; it has threads, batch, beta, device");
