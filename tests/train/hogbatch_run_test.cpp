@@ -149,7 +149,8 @@ TEST_F(HogbatchRuns, DefaultSizesFollowAlpha) {
     TrainOptions o = options("by-alpha", sync);
     o.worker.reset();
     o.alpha = 3;
-    for (const WorkerConfig& worker : resolve(o, Recipe{}).teams.at(0).workers) {
+    const RunConfig c = resolve(o, Recipe{});
+    for (const WorkerConfig& worker : c.teams.at(0).workers) {
       EXPECT_GT(worker.most, worker.least);
       EXPECT_EQ(worker.most % (3 * worker.least), 0);
     }
