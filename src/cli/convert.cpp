@@ -1,6 +1,4 @@
 // crossbow convert
-#include <filesystem>
-
 #include "cli/command.h"
 #include "core/error.h"
 #include "data/dataset.h"
@@ -24,16 +22,6 @@ struct Arguments {
   bool json = false;
 };
 
-/// FILE.t beside a packed FILE that has none would be taken for its test set.
-void expect_not_beside(const std::string& from, const std::filesystem::path& to) {
-  if (!from.starts_with(kLibsvm)) return;
-  const std::filesystem::path source = from.substr(kLibsvm.size());
-  const bool packed = source.extension() == ".gz" || source.extension() == ".bz2";
-  if (!packed || std::filesystem::path(source).replace_extension() != to) return;
-  fail_usage("TO '{0}': {1}.t would become the test set of {2}; choose another name",
-             std::string(kLibsvm) + to.string(), to.string(), source.string());
-}
-
 int run(const Arguments& arguments) {
   const auto& [from, to, json] = arguments;
   if (!to.starts_with(kLibsvm) || to.size() == kLibsvm.size()) {
@@ -43,7 +31,6 @@ int run(const Arguments& arguments) {
     fail_usage("FROM '{}': it is a set of images; libsvm:FILE holds rows of numbers", from);
   }
   const std::string path = to.substr(kLibsvm.size());
-  expect_not_beside(from, path);
   const auto dataset = data::open_dataset(from);
   data::write_libsvm(*dataset, path);
   const int64_t train = dataset->train->size(), test = dataset->test->size();

@@ -83,6 +83,16 @@ void expect_nothing_at(const Path& path) {
   fail("{} is there already; remove it, or name another file", path.string());
 }
 
+/// FILE.t is the test set of a packed FILE, too (libsvm_set.cpp).
+void expect_not_beside(const Path& path) {
+  for (const char* packed : {".gz", ".bz2"}) {
+    const Path source = path.string() + packed;
+    if (type_of(source) == std::filesystem::file_type::not_found) continue;
+    fail("{}.t would become the test set of {}; choose another name", path.string(),
+         source.string());
+  }
+}
+
 }  // namespace
 
 void write_libsvm(const Dataset& dataset, const Path& path) {
@@ -93,6 +103,7 @@ void write_libsvm(const Dataset& dataset, const Path& path) {
   test += ".t";
   expect_nothing_at(path);
   expect_nothing_at(test);
+  expect_not_beside(path);
   AtomicFile train_file(path), test_file(test);
   write_rows(*dataset.train, dataset.info, train_file);
   write_rows(*dataset.test, dataset.info, test_file);

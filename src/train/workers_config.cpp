@@ -95,22 +95,21 @@ void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) 
   }
 }
 
-bool merges(const TrainOptions& o) {
-  return algorithm_of(o)->traits().merges;
-}
-
 /// All cores but one, and the last one. A live worker's sizes are the paper's. A replica's smallest
 /// is that at which a core computes rows of the mlp of 8×512 at nine tenths of its best speed, and
 /// its largest, as the paper's, 16 times that.
 std::string default_workers(const TrainOptions& o) {
   const int cores = device_kind(device_list(o.device).kind).cores;
-  const int64_t factor = algorithm_of(o)->step_factor();
+  const auto algorithm = algorithm_of(o);
+  const int64_t factor = algorithm->step_factor();
   const auto worker = [&](const char* kind, int threads, int64_t least, int64_t most) {
     most = Coordinator::sizes(least, most, factor).back();
     return fmt::format("{}:threads={},batch={}-{}", kind, threads, least, most);
   };
   const int first = std::max(1, cores - 1);
-  if (!merges(o)) return worker("live", first, 1, 64) + ' ' + worker("replica", 1, 128, 2048);
+  if (!algorithm->traits().merges) {
+    return worker("live", first, 1, 64) + ' ' + worker("replica", 1, 128, 2048);
+  }
   return worker("replica", first, 16, 256) + (cores > 1 ? ' ' + worker("replica", 1, 16, 256) : "");
 }
 
@@ -159,15 +158,14 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
   if (nodes > kMostLearners) {
     fail_usage("`worker`: they have {} threads; at most {} can train", nodes, kMostLearners);
   }
-  const int64_t factor = algorithm_of(o)->step_factor();
-  for (const WorkerConfig& worker : workers) {
-    if (worker.replica || !merges(o)) continue;
-    fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16",
-               o.sync);
-  }
+  const auto algorithm = algorithm_of(o);
   const int most = device_kind(device_list(o.device).kind).threads;
   for (const WorkerConfig& worker : workers) {
-    expect_sizes(worker, smallest, factor);
+    if (!worker.replica && algorithm->traits().merges) {
+      fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16",
+                 o.sync);
+    }
+    expect_sizes(worker, smallest, algorithm->step_factor());
     if (worker.threads_per_node() > most) {
       fail_usage("`worker` {}: on {} it can have {} threads", worker.kind(), o.device, most);
     }

@@ -112,7 +112,7 @@ TEST_F(RowsProgram, AreNotConvertedOverFilesOrIntoOtherFormats) {
     expect_says(o.err, "TO '" + to + "': sets can be written as libsvm:FILE");
   }
   write("packed.bz2", "");
-  expect_says(crossbow("convert libsvm:packed.bz2 libsvm:packed").err,
+  expect_says(crossbow("convert libsvm:set libsvm:packed").err,
               "packed.t would become the test set of packed.bz2; choose another name");
   expect_says(crossbow("convert digits libsvm:x").err, "FROM 'digits': it is a set of images");
   EXPECT_EQ(crossbow("convert libsvm:set libsvm:no/folder").code, 1);

@@ -108,7 +108,7 @@ TEST_F(HogbatchRuns, AResumedRunHasTheSameBits) {
     };
     const TrainOptions whole = deterministic("whole-" + sync);
     train(tiny_net, whole);
-    for (const int calls : {3, 15, 30, 40}) {
+    for (const int calls : {3, 15, 30, 45}) {
       SCOPED_TRACE(sync + std::to_string(calls));
       TrainOptions o = deterministic(fmt::format("{}-{}", sync, calls));
       StopAfter stop(calls);
