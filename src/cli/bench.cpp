@@ -156,7 +156,7 @@ int run(const Flags& flags) {
   }
   if (const auto note = precision_note(config)) cli::note(*note);
   // The shapes come from the data set only if one is named; the recipe's is not wanted here.
-  const BenchmarkResult result = benchmark(config, spec_of(options), flags.seconds);
+  const BenchmarkResult result = benchmark(config, spec_of(options, config), flags.seconds);
   if (flags.json) {
     print_json(to_json(config, result));
     print_bound(stderr, result);

@@ -82,6 +82,10 @@ std::string percent(double fraction) {
   return fmt::format("{:.2f} %", fraction * 100);
 }
 
+std::string rmse_text(double rmse) {
+  return fmt::format("RMSE {:.4f}", rmse);
+}
+
 std::string auc_text(const std::optional<double>& auc) {
   return auc ? fmt::format(", AUC {:.4f}", *auc) : "";
 }

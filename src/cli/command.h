@@ -62,5 +62,7 @@ void print_json(const Json& object);
 std::string percent(double fraction);
 /// ", AUC 0.9634", or nothing where there is none.
 std::string auc_text(const std::optional<double>& auc);
+/// "RMSE 0.9203".
+std::string rmse_text(double rmse);
 
 }  // namespace crossbow::cli

@@ -34,9 +34,11 @@ Json to_json(const data::CatalogueEntry& e) {
 void print_entry(const data::CatalogueEntry& e) {
   put("{}: {}\n", e.name, e.about);
   if (e.image.rank() > 0) {
-    put_wrapped(stdout, "  images  ",
-                fmt::format("{} training, {} test, {} in {} classes", grouped(e.train),
-                            grouped(e.test), e.image.str(), e.classes));
+    const std::string labels =
+        e.classes > 1 ? fmt::format("in {} classes", e.classes) : "with a number each";
+    put_wrapped(stdout, e.rows ? "  rows    " : "  images  ",
+                fmt::format("{} training, {} test, {} {}", grouped(e.train), grouped(e.test),
+                            e.image.str(), labels));
   }
   if (!e.files.empty()) {
     put_wrapped(stdout, "  files   ", fmt::format("{}", fmt::join(e.files, ", ")));

@@ -26,7 +26,7 @@ struct Result {
 };
 
 Result evaluate(const TrainedModel& model, const data::Dataset& dataset) {
-  if (dataset.info.label_sets) return {model.run(dataset, {}), {}};
+  if (dataset.info.label != LabelKind::one_class) return {model.run(dataset, {}), {}};
   const int64_t classes = dataset.info.classes;
   std::vector<int64_t> predicted(static_cast<size_t>(dataset.test->size()));
   const auto note = [&](int64_t first, std::span<const double> logits) {
@@ -45,6 +45,12 @@ Result evaluate(const TrainedModel& model, const data::Dataset& dataset) {
   return {mean, std::move(by_class)};
 }
 
+std::string quality_text(const Result& result) {
+  if (result.mean.rmse) return rmse_text(*result.mean.rmse);
+  return fmt::format("{} {}", result.classes ? "accuracy" : "precision@1",
+                     percent(*result.mean.accuracy));
+}
+
 int run(const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const TrainedModel model = flags.inference.model();
@@ -56,24 +62,24 @@ int run(const Flags& flags) {
     Json j{{"model", c.model},
            {"data", c.data},
            {"samples", dataset->test->size()},
-           {"test_accuracy", result.mean.accuracy},
+           {"test_accuracy", result.mean.accuracy ? Json(*result.mean.accuracy) : Json(nullptr)},
            {"test_loss", result.mean.loss},
            {"seconds", seconds.count()}};
     if (result.mean.auc) j["test_auc"] = *result.mean.auc;
     if (result.classes) {
       j["per_class"] = per_class_json(*result.classes);
       j["confusion"] = confusion_json(result.classes->confusion);
-    } else {
-      j["test_precision_at_1"] = result.mean.accuracy;
+    } else if (result.mean.accuracy) {
+      j["test_precision_at_1"] = *result.mean.accuracy;
     }
+    if (result.mean.rmse) j["test_rmse"] = *result.mean.rmse;
     print_json(j);
     return 0;
   }
   put_wrapped(
       stdout, "",
-      fmt::format("{} on {}: test {} {}, test loss {:.4f}{} over {}", c.model, printable(c.data),
-                  result.classes ? "accuracy" : "precision@1", percent(result.mean.accuracy),
-                  result.mean.loss, auc_text(result.mean.auc),
+      fmt::format("{} on {}: test {}, test loss {:.4f}{} over {}", c.model, printable(c.data),
+                  quality_text(result), result.mean.loss, auc_text(result.mean.auc),
                   count(dataset->test->size(), dataset->info.noun())));
   if (result.classes) print_classes(*result.classes);
   return 0;

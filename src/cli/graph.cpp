@@ -121,9 +121,8 @@ void print_memory(const Memory& m, const RunConfig& c) {
 
 int run(const Flags& flags) {
   const TrainOptions options = flags.options.apply();
-  const ModelSpec spec = spec_of(options);
   const RunConfig config = resolve(options, find_model(options.model).recipe);
-  const Graph forward = build_model(config.model, spec);
+  const Graph forward = build_model(config.model, spec_of(options, config));
   const Graph fused = fuse(forward);
   const Graph shown = flags.training ? training_graph(fused, config.batch) : fused;
   if (flags.dot) {

@@ -27,13 +27,14 @@ struct Facts {
 };
 
 Facts facts_of(const Model& model) {
-  const Graph graph = build_model(model.name, {model.default_image, model.default_classes, 1, {}});
+  const Graph graph = build_model(model.name, model.default_spec(/*batch=*/1));
   return {&model, parameter_count(graph), flop_count(graph)};
 }
 
 Json recipe_json(const Recipe& r) {
   return {{"data", r.data},
           {"epochs", r.epochs},
+          {"loss", r.loss},
           {"lr", r.lr},
           {"lr_schedule", r.lr_schedule},
           {"lr_milestones", r.lr_milestones},

@@ -79,7 +79,7 @@ std::string schedule_text(const TrainOptions& o) {
 
 /// What is not plain cross-entropy.
 std::string loss_text(const TrainOptions& o) {
-  if (o.loss != "cross-entropy") return "; loss " + o.loss;
+  if (o.loss != "cross-entropy") return "; loss " + *o.loss;
   const double smoothing = o.label_smoothing.value_or(0);
   return smoothing > 0 ? fmt::format("; label smoothing {}", smoothing) : "";
 }
@@ -170,10 +170,11 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
 /// Short, so that it fits on a line of 80 columns.
 void Reporter::epoch_done(const EpochRecord& r) {
   std::string line = fmt::format("loss {:.4f}", r.train_loss);
+  if (r.test_loss) line += fmt::format(", test {:.4f}", *r.test_loss);
   if (r.test_accuracy) {
-    line += fmt::format(", test {:.4f}, accuracy {}{}", *r.test_loss, percent(*r.test_accuracy),
-                        auc_text(r.test_auc));
+    line += fmt::format(", accuracy {}{}", percent(*r.test_accuracy), auc_text(r.test_auc));
   }
+  if (r.test_rmse) line += fmt::format(", {}", rmse_text(*r.test_rmse));
   print_line(epoch_text(r.epoch),
              line + fmt::format(", {:.{}f} s, {} images/s", r.seconds, r.seconds < 10 ? 1 : 0,
                                 grouped(std::llround(r.images_per_second))));

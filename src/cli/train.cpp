@@ -87,7 +87,11 @@ Json to_json(const TrainResult& r) {
   j["best_test_accuracy"] = crossbow::to_json(r.best_test_accuracy);
   j["final_test_loss"] = crossbow::to_json(r.final_test_loss);
   if (r.final_test_auc) j["final_test_auc"] = *r.final_test_auc;
-  if (r.label_sets) j["final_test_precision_at_1"] = crossbow::to_json(r.final_test_accuracy);
+  if (r.label == LabelKind::class_set) {
+    j["final_test_precision_at_1"] = crossbow::to_json(r.final_test_accuracy);
+  }
+  if (r.final_test_rmse) j["final_test_rmse"] = *r.final_test_rmse;
+  if (r.best_test_rmse) j["best_test_rmse"] = *r.best_test_rmse;
   j["reached_target"] = r.epochs_to_target.has_value();
   j["epochs_to_target"] = r.epochs_to_target ? Json(*r.epochs_to_target) : Json(nullptr);
   j["seconds_to_target"] = crossbow::to_json(r.seconds_to_target);
@@ -109,14 +113,21 @@ Json to_json(const TrainResult& r) {
   return j;
 }
 
-void print_accuracy(std::FILE* out, const TrainResult& r) {
-  if (!r.final_test_accuracy) return;
-  put_wrapped(
-      out, "  accuracy  ",
-      fmt::format("{} after {}, best {}, test loss {:.4f}{}{}", percent(*r.final_test_accuracy),
-                  count(static_cast<int64_t>(r.history.size()), "epoch"),
-                  percent(*r.best_test_accuracy), *r.final_test_loss, auc_text(r.final_test_auc),
-                  r.label_sets ? " (of the likeliest class: precision@1)" : ""));
+void print_test(std::FILE* out, const TrainResult& r) {
+  if (!r.final_test_loss) return;
+  const std::string epochs = count(static_cast<int64_t>(r.history.size()), "epoch");
+  if (r.final_test_rmse) {
+    put_wrapped(out, "  RMSE      ",
+                fmt::format("{:.4f} after {}, best {:.4f}, test loss {:.4f}", *r.final_test_rmse,
+                            epochs, *r.best_test_rmse, *r.final_test_loss));
+  } else {
+    put_wrapped(
+        out, "  accuracy  ",
+        fmt::format(
+            "{} after {}, best {}, test loss {:.4f}{}{}", percent(*r.final_test_accuracy), epochs,
+            percent(*r.best_test_accuracy), *r.final_test_loss, auc_text(r.final_test_auc),
+            r.label == LabelKind::class_set ? " (of the likeliest class: precision@1)" : ""));
+  }
   if (r.best_epoch_kept) {
     put_wrapped(
         out, "  best      ",
@@ -124,8 +135,9 @@ void print_accuracy(std::FILE* out, const TrainResult& r) {
   }
   if (r.stopped_early) {
     put_wrapped(out, "  stopped   ",
-                fmt::format("after {} without a better test accuracy (--patience)",
-                            count(evaluations_since_best(r.history), "evaluation")));
+                fmt::format("after {} without a better test {} (--patience)",
+                            count(evaluations_since_best(r.history), "evaluation"),
+                            r.final_test_rmse ? "loss" : "accuracy"));
   }
   const TrainOptions& o = r.options;
   if (!o.target_accuracy && !o.target_loss) return;
@@ -230,7 +242,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   const TrainOptions& o = r.options;
   put(out, "\n{} on {}{}\n", printable(o.model), printable(*o.data),
       r.interrupted ? ", interrupted" : "");
-  print_accuracy(out, r);
+  print_test(out, r);
   put_wrapped(out, "  speed     ",
               fmt::format("{} images/s over {:.1f} s of training, {:.1f} s in all",
                           grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds));

@@ -15,13 +15,20 @@ namespace crossbow {
 
 /// How many numbers the sparse rows of a set have: those that are not 0.
 struct RowRoom {
-  std::vector<int64_t> most;  // that r rows have at most, by r from 0 on
+  std::vector<int64_t> most;  // that r rows have at most, by r from 0 on; empty: `mean` each
   double mean = 0;            // of a row
 
+  static std::shared_ptr<const RowRoom> of_each(int64_t numbers) {
+    return std::make_shared<RowRoom>(RowRoom{{}, static_cast<double>(numbers)});
+  }
   int64_t of(int64_t rows) const {
+    if (most.empty()) return rows * static_cast<int64_t>(mean);
     return most[std::min(static_cast<size_t>(rows), most.size() - 1)];
   }
 };
+
+/// What is known of a sample besides its numbers, and learnt: a class, a set of classes, a number.
+enum class LabelKind : uint8_t { one_class, class_set, number };
 
 /// An array of a batch, row-major.
 struct Field {
@@ -52,12 +59,12 @@ struct BatchFormat {
   static BatchFormat dense(int64_t sample_elements) {
     return {{Field{DType::f32, sample_elements}, Field{DType::i32, 1}}};
   }
-  /// A sample has a class or, with `label_sets`, a 1 for each class of its set. With `room` samples
-  /// are sparse rows.
-  static BatchFormat of(const Shape& sample, int64_t classes, bool label_sets,
+  /// A set of classes is a row with a 1 for each of them. With `room` samples are sparse rows.
+  static BatchFormat of(const Shape& sample, int64_t classes, LabelKind label,
                         const std::shared_ptr<const RowRoom>& room) {
     BatchFormat format = dense(sample.elements());
-    if (label_sets) format.fields[kLabels] = {DType::f32, classes};
+    if (label == LabelKind::class_set) format.fields[kLabels] = {DType::f32, classes};
+    if (label == LabelKind::number) format.fields[kLabels] = {DType::f32, 1};
     if (room) {
       format.fields[kSamples] = {};
       format.fields[kValues] = {DType::f32, 0, room};

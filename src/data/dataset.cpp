@@ -17,8 +17,9 @@ namespace crossbow::data {
 namespace {
 
 std::vector<const Source*> sources() {
-  std::vector<const Source*> all{&digits_source(),   &mnist_source(),       &cifar10_source(),
-                                 &cifar100_source(), &imagefolder_source(), &libsvm_source()};
+  std::vector<const Source*> all{&digits_source(),   &mnist_source(),          &cifar10_source(),
+                                 &cifar100_source(), &imagefolder_source(),    &libsvm_source(),
+                                 &ratings_source(),  &planted_ratings_source()};
   const std::vector<const Source*> planted = planted_sources();
   all.insert(all.end(), planted.begin(), planted.end());
   return all;

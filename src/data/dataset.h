@@ -27,17 +27,19 @@ struct Info {
   std::string name;
   Shape image;  // of a sample: CHW, where pixels have 1 or 3 channels, or [features]
   int64_t classes = 0;
-  std::vector<std::string> class_names;  // one a class
-  Normalisation normalisation;           // the set's default, of pixels
-  bool label_sets = false;               // a sample has a set of classes
-  std::string note = {};                 // what opening the set decided, for people to read
+  std::vector<std::string> class_names;    // one a class
+  Normalisation normalisation;             // the set's default, of pixels
+  LabelKind label = LabelKind::one_class;  // with number there is one class, the number's name
+  std::string note = {};                   // what opening the set decided, for people to read
   /// Batches hold the samples as sparse rows, which all splits have; null: as all their numbers.
   std::shared_ptr<const RowRoom> room = nullptr;
+  /// Of ratings the columns of users, then those of items: a row has one of each group. Else empty.
+  std::vector<int64_t> groups = {};
 
   bool has_images() const { return image.rank() != 1; }
   /// What a sample is called.
   std::string_view noun() const { return has_images() ? "image" : "row"; }
-  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets, room); }
+  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label, room); }
 };
 
 /// What belongs to sample `i`, of things one after the other: those up to `ends[i]`.
@@ -57,14 +59,22 @@ struct SparseRow {
 /// Pixels as CHW bytes; or numbers that nothing normalises, all of them or those that are not 0.
 using Sample = std::variant<const uint8_t*, const float*, SparseRow>;
 
-/// Of each sample a class, in [0, classes), or the set of its classes.
+/// Of each sample a class, in [0, classes), the set of its classes, or a number.
 struct Labels {
   std::vector<int32_t> classes;
-  std::vector<int64_t> ends;  // where each sample's end in `classes`; empty: each has one
+  std::vector<int64_t> ends;   // where each sample's end in `classes`; empty: each has one
+  std::vector<float> numbers;  // one a sample, in place of classes; else empty
 
   Labels(std::vector<int32_t> one_each) : classes(std::move(one_each)) {}  // NOLINT: as written
   Labels(std::vector<int32_t> classes, std::vector<int64_t> ends)
       : classes(std::move(classes)), ends(std::move(ends)) {}
+  Labels(std::vector<float> numbers) : numbers(std::move(numbers)) {}  // NOLINT: as written
+
+  int64_t size() const {
+    return static_cast<int64_t>(!numbers.empty() ? numbers.size()
+                                : !ends.empty()  ? ends.size()
+                                                 : classes.size());
+  }
 };
 
 /// The samples of one part of a set. Immutable and thread-safe once opened.
@@ -72,16 +82,15 @@ class Split {
  public:
   virtual ~Split() = default;
 
-  int64_t size() const {
-    return static_cast<int64_t>(labels_.ends.empty() ? labels_.classes.size()
-                                                     : labels_.ends.size());
-  }
+  int64_t size() const { return labels_.size(); }
+  /// Of samples that have one.
+  float number(int64_t i) const { return labels_.numbers[static_cast<size_t>(i)]; }
   /// Of samples that have one class each.
   int32_t label(int64_t i) const { return labels_.classes[static_cast<size_t>(i)]; }
   double labels_per_sample() const {
     return static_cast<double>(labels_.classes.size()) / static_cast<double>(size());
   }
-  /// In ascending order; of any split.
+  /// In ascending order; of samples with classes.
   std::span<const int32_t> label_set(int64_t i) const {
     if (labels_.ends.empty()) return std::span(labels_.classes).subspan(static_cast<size_t>(i), 1);
     return part(labels_.classes, labels_.ends, i);

@@ -37,6 +37,7 @@ std::vector<std::array<float, 256>> normalisation_table(const Split& split, cons
 EpochRows::EpochRows(const Dataset& dataset, std::shared_ptr<const Split> split,
                      const RowOptions& options)
     : image_(dataset.info.image),
+      label_(dataset.info.label),
       format_(dataset.info.batch_format()),
       split_(std::move(split)),
       options_(options),
@@ -122,6 +123,10 @@ void EpochRows::write_label(int64_t index, std::byte* out) const {
     return;
   }
   auto* const targets = reinterpret_cast<float*>(out);
+  if (label_ == LabelKind::number) {
+    *targets = split_->number(index);
+    return;
+  }
   std::fill_n(targets, field.row_elements, 0.0f);
   for (const int32_t label : split_->label_set(index)) targets[label] = 1;
 }

@@ -54,6 +54,7 @@ class EpochRows {
   void write_image(const T* image, int64_t sample, float* out, Normalise normalise) const;
 
   const Shape image_;
+  const LabelKind label_;
   const BatchFormat format_;
   const std::shared_ptr<const Split> split_;
   const RowOptions options_;

@@ -1,19 +1,13 @@
 #include "data/libsvm.h"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <exception>
 #include <limits>
-#include <mutex>
-#include <thread>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "data/parallel.h"
-#include "data/text_reader.h"
+#include "data/text_pieces.h"
 
 namespace crossbow::data {
 namespace {
@@ -147,45 +141,6 @@ class Line {
   const char* const end_;
 };
 
-/// What threads share that read a file.
-struct Reading {
-  explicit Reading(const Path& path) : path(path), reader(path) {}
-
-  /// Takes a piece and leaves its rows; false at the end.
-  bool step(TextReader::Piece& piece) {
-    std::unique_lock lock(mutex);
-    const size_t place = pieces.size();
-    try {
-      if (error || !reader.next(piece)) return false;
-      pieces.emplace_back();
-      lock.unlock();
-      LibsvmRows rows;
-      naming_file(path, [&] { parse_libsvm(piece.text, piece.first_line, rows); });
-      lock.lock();
-      pieces[place] = std::move(rows);
-    } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      if (!error || place < error_at) {
-        error = std::current_exception();
-        error_at = place;
-      }
-    }
-    return true;
-  }
-
-  int64_t bytes_read() {
-    const std::lock_guard lock(mutex);
-    return reader.bytes_read();
-  }
-
-  const Path& path;
-  std::mutex mutex;  // guards all below
-  TextReader reader;
-  std::vector<LibsvmRows> pieces;
-  std::exception_ptr error;
-  size_t error_at = 0;
-};
-
 }  // namespace
 
 void parse_libsvm(std::string_view text, int64_t first_line, LibsvmRows& rows) {
@@ -196,39 +151,13 @@ void parse_libsvm(std::string_view text, int64_t first_line, LibsvmRows& rows) {
   rows.value_ends.reserve(rows.value_ends.size() + lines);
   rows.indices.reserve(rows.indices.size() + pairs);
   rows.values.reserve(rows.values.size() + pairs);
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  for (int64_t line = first_line; at < end; ++line) {
-    const auto left = static_cast<size_t>(end - at);
-    const auto* const found = static_cast<const char*>(std::memchr(at, '\n', left));
-    const char* const line_end = found ? found : end;
-    try {
-      Line(line, at, line_end).parse(rows);
-    } catch (const Error& e) {
-      fail("line {}: {}", line, e.what());
-    }
-    at = line_end + 1;
-  }
+  for_each_line(text, first_line, [&](int64_t line, const char* begin, const char* end) {
+    Line(line, begin, end).parse(rows);
+  });
 }
 
 std::vector<LibsvmRows> read_libsvm(const Path& path, const OpenOptions& options) {
-  Reading reading(path);
-  const std::string what = "reading " + path.filename().string();
-  const auto caller = std::this_thread::get_id();
-  const int64_t threads =
-      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  OpenOptions quiet = options;
-  quiet.progress = nullptr;
-  parallel_for(threads, quiet, what, [&](int64_t) {
-    TextReader::Piece piece;
-    while (reading.step(piece)) {
-      if (options.progress && std::this_thread::get_id() == caller) {
-        options.progress(what, reading.bytes_read(), reading.reader.bytes());
-      }
-    }
-  });
-  if (reading.error) std::rethrow_exception(reading.error);
-  return std::move(reading.pieces);
+  return TextPieces<LibsvmRows>(path, parse_libsvm).read(options);
 }
 
 }  // namespace crossbow::data

@@ -4,9 +4,8 @@
 #include <span>
 
 #include "core/error.h"
-#include "core/file.h"
-#include "core/rng.h"
 #include "core/text.h"
+#include "data/held_out.h"
 #include "data/libsvm.h"
 #include "data/source.h"
 
@@ -104,41 +103,23 @@ class Appender {
   const int32_t first_index_;
 };
 
-bool is_test_row(int64_t row) {
-  return Rng(0, Purpose::test_rows, 0, static_cast<uint64_t>(row)).below(10) == 0;
-}
-
 /// Takes the rows over from the pieces, whose memory is given back one after the other. With
-/// `held_out` a tenth of them goes there: at least one row, and not all.
+/// `held_out` those for the test go there.
 void take(Pieces pieces, Appender& rows, Appender* held_out) {
   int64_t all = 0;
   for (const LibsvmRows& piece : pieces) all += piece.size();
-  const auto goes_to = [&](int64_t row) -> Appender& {
-    const bool last = row == all - 1 && held_out && held_out->rows.size() == 0;
-    return held_out && row > 0 && (last || is_test_row(row)) ? *held_out : rows;
-  };
+  HeldOut test(all);
   size_t values = 0;
   for (const LibsvmRows& piece : pieces) values += piece.values.size();
   rows.rows.ends.reserve(static_cast<size_t>(all));
   rows.rows.columns.reserve(values);
   rows.rows.values.reserve(values);
-  int64_t row = 0;
   for (LibsvmRows& piece : pieces) {
     const LibsvmRows taken = std::move(piece);
-    for (int64_t i = 0; i < taken.size(); ++i) goes_to(row++).append(taken, i);
+    for (int64_t i = 0; i < taken.size(); ++i) {
+      (held_out && test.takes_next() ? *held_out : rows).append(taken, i);
+    }
   }
-}
-
-/// FILE.t, packed or not; empty if there is none.
-Path test_file(const Path& path) {
-  const bool packed = path.extension() == ".gz" || path.extension() == ".bz2";
-  const Path plain = packed ? Path(path).replace_extension() : path;
-  for (const char* suffix : {".t", ".t.gz", ".t.bz2"}) {
-    Path found = plain;
-    found += suffix;
-    if (type_of(found) != std::filesystem::file_type::not_found) return found;
-  }
-  return {};
 }
 
 std::shared_ptr<const Dataset> open_libsvm(const Path& path, const OpenOptions& options) {
@@ -160,17 +141,13 @@ std::shared_ptr<const Dataset> open_libsvm(const Path& path, const OpenOptions& 
   info.image = {contents.largest_index + (contents.least_index == 0 ? 1 : 0)};
   info.classes = static_cast<int64_t>(contents.labels.size());
   for (const int32_t label : contents.labels) info.class_names.push_back(std::to_string(label));
-  info.label_sets = contents.label_sets;
+  if (contents.label_sets) info.label = LabelKind::class_set;
   Appender rows(contents), test_rows(contents);
   take(std::move(pieces), rows, test.empty() ? &test_rows : nullptr);
   if (!test.empty()) {
     take(std::move(test_pieces), test_rows, nullptr);
-  } else if (test_rows.rows.size() == 0) {
-    fail("{} has a single row: there is none to test on", path.string());
   } else {
-    info.note = fmt::format(
-        "there is no {}.t, so {} rows of {}, a tenth, are the test set, the same in each run",
-        path.filename().string(), grouped(test_rows.rows.size()), path.filename().string());
+    info.note = HeldOut::note(path, test_rows.rows.size());
   }
   const auto first = rows.split(), second = test_rows.split();
   info.room = room_of(*first, *second, info.image[0]);

@@ -183,7 +183,7 @@ std::shared_ptr<const Dataset> open_planted(const Path&, const OpenOptions& opti
   info.image = {shape.features};
   info.classes = shape.classes();
   info.class_names = numbered_classes(info.classes);
-  info.label_sets = shape.sets_of > 0;
+  if (shape.sets_of > 0) info.label = LabelKind::class_set;
   info.note = fmt::format(
       "the model that drew the classes of {} has a loss of {:.4f}, and of "
       "{:.4f} on the test rows",

@@ -29,6 +29,8 @@ const Source& cifar10_source();
 const Source& cifar100_source();
 const Source& imagefolder_source();
 const Source& libsvm_source();
+const Source& ratings_source();
+const Source& planted_ratings_source();
 /// Drawn by the program: sets of the shapes of well-known ones.
 std::vector<const Source*> planted_sources();
 

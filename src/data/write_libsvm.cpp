@@ -99,6 +99,9 @@ void write_libsvm(const Dataset& dataset, const Path& path) {
   if (dataset.info.has_images()) {
     fail("{} is a set of images; LIBSVM's format holds rows of numbers", dataset.info.name);
   }
+  if (dataset.info.label == LabelKind::number) {
+    fail("{} has numbers for labels; LIBSVM's format holds classes", dataset.info.name);
+  }
   Path test = path;
   test += ".t";
   expect_nothing_at(path);

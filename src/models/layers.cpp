@@ -50,7 +50,7 @@ Tensor dense(Tensor x, const Dense& layer, std::string name) {
   name = layer_name(*x.graph, name, "dense");
   const Shape shape{layer.outputs, features_of(x)};
   const Tensor weight = parameter(*x.graph, shape, layer.weight_init, name + ".weight");
-  if (is_sparse_rows(x.graph->node(x.value))) {
+  if (sparse_shape(x)) {
     const Tensor bias = layer.bias
                             ? parameter(*x.graph, {layer.outputs}, layer.bias_init, name + ".bias")
                             : Tensor{};

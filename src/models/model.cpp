@@ -56,7 +56,26 @@ std::map<std::string, std::string> with_options_of(std::string_view name,
   return options;
 }
 
+void expect_loss(const ModelSpec& spec) {
+  if (spec.label == LabelKind::class_set && std::holds_alternative<CrossEntropyLoss>(spec.loss)) {
+    fail_usage("`loss` cross-entropy: each sample has a set of classes, not one; choose sigmoid");
+  }
+  if (spec.label == LabelKind::number && !std::holds_alternative<MSELoss>(spec.loss)) {
+    fail_usage("`loss`: what is learnt of each sample is a number, not a class; choose mse");
+  }
+}
+
 }  // namespace
+
+ModelSpec Model::default_spec(int64_t batch) const {
+  ModelSpec spec{.image = default_image, .classes = default_classes, .batch = batch, .options = {}};
+  if (default_groups.empty()) return spec;
+  spec.loss = MSELoss{};
+  spec.label = LabelKind::number;
+  spec.room = RowRoom::of_each(static_cast<int64_t>(default_groups.size()));
+  spec.groups = default_groups;
+  return spec;
+}
 
 RegisterModel::RegisterModel(Model model) {
   const std::string name = model.name;
@@ -91,15 +110,14 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   Graph graph(name);
   const Tensor images = spec.room ? sparse_rows(graph, spec.batch, spec.image.elements(), spec.room)
                                   : input(graph, Shape(batch), kSamples, DType::f32, "images");
-  if (spec.label_sets && std::holds_alternative<CrossEntropyLoss>(spec.loss)) {
-    fail_usage("`loss` cross-entropy: each sample has a set of classes, not one; choose sigmoid");
-  }
+  expect_loss(spec);
+  const bool one_class = spec.label == LabelKind::one_class;
   const Tensor labels =
-      spec.label_sets ? input(graph, {spec.batch, spec.classes}, kLabels, DType::f32, "labels")
-                      : input(graph, {spec.batch}, kLabels, DType::i32, "labels");
+      one_class ? input(graph, {spec.batch}, kLabels, DType::i32, "labels")
+                : input(graph, {spec.batch, spec.classes}, kLabels, DType::f32, "labels");
   const Tensor logits = function(images);
   const Shape wanted{spec.batch, spec.classes};
-  const bool one_logit = !spec.label_sets && std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
+  const bool one_logit = one_class && std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
                          spec.classes == 2 && logits.shape() == Shape{spec.batch, 1};
   if (logits.shape() != wanted && !one_logit) {
     fail("the model '{}' ends in shape {}, but a batch of {} in {} classes needs {}", name,
@@ -107,9 +125,10 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   }
   graph.set_output("logits", logits.value);
   graph.set_output("loss", append_loss(spec.loss, logits, labels).value);
-  const Tensor right = spec.label_sets ? precision_at_1(logits, labels)
-                       : one_logit     ? binary_accuracy(logits, labels)
-                                       : accuracy(logits, labels);
+  if (spec.label == LabelKind::number) return graph;
+  const Tensor right = !one_class  ? precision_at_1(logits, labels)
+                       : one_logit ? binary_accuracy(logits, labels)
+                                   : accuracy(logits, labels);
   graph.set_output("accuracy", right.value);
   return graph;
 }

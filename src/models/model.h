@@ -22,16 +22,18 @@ struct ModelSpec {
   /// "resnet-32" needs none; "mlp:layers=8,width=512,activation=sigmoid" sets options.
   std::map<std::string, std::string> options;
   Loss loss = CrossEntropyLoss{};
-  bool label_sets = false;                        // a sample has a set of classes instead of one
+  LabelKind label = LabelKind::one_class;
   std::shared_ptr<const RowRoom> room = nullptr;  // of samples that are sparse rows; else null
+  std::vector<int64_t> groups = {};               // as data::Info has them
 
-  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label_sets, room); }
+  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label, room); }
 };
 
 /// Defaults of `train` for a model; from the published recipes, milestones in epochs.
 struct Recipe {
   std::string data;
   int64_t epochs = 1;
+  std::string loss = "cross-entropy";  // as `train` names it
   double lr = 0.01;
   std::string lr_schedule = "fixed";  // fixed | step | multistep | cosine
   std::vector<double> lr_milestones;  // epochs
@@ -47,11 +49,15 @@ struct Model {
   std::string name, summary;
   Shape default_image;
   int64_t default_classes;
+  std::vector<int64_t> default_groups = {};  // of a model of ratings
   Recipe recipe;
   std::string options_help;  // empty if it takes none
   /// From the input tensor to logits [N, classes].
   Tensor (*logits)(Tensor x, const ModelSpec& spec);
   bool sparse_rows = false;  // x may be such (ops/sparse_rows.h)
+
+  /// For samples as the model is known by.
+  ModelSpec default_spec(int64_t batch) const;
 };
 
 struct RegisterModel {
@@ -65,9 +71,10 @@ std::vector<const Model*> all_models();
 /// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
 using ModelFunction = std::function<Tensor(Tensor images)>;
 
-/// The forward graph of classification: inputs "images" (slot 0), or the spec's sparse rows, and
-/// "labels" (slot 1), outputs "logits", "loss" (the spec's) and "accuracy". Labels are classes, i32
-/// [N], or sets of classes, f32 [N, classes] with a 1 for each; then the accuracy is precision@1.
+/// The forward graph: inputs "images" (slot 0), or the spec's sparse rows, and "labels" (slot 1),
+/// outputs "logits", "loss" (the spec's) and "accuracy". Labels are classes, i32 [N]; or sets of
+/// classes, f32 [N, classes] with a 1 for each, and then the accuracy is precision@1; or numbers,
+/// f32 [N, 1], of which there is no accuracy.
 /// Throws Error if the logits have another shape than the spec's batch and classes ask for: [N,
 /// classes], or [N, 1] of two classes with BCEWithLogitsLoss.
 Graph classifier(const std::string& name, const ModelFunction& logits, const ModelSpec& spec);

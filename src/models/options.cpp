@@ -15,18 +15,27 @@ const std::string* ModelOptions::find(const std::string& name) {
   return it == options_.end() ? nullptr : &it->second;
 }
 
-int64_t ModelOptions::integer(const std::string& name, int64_t fallback, int64_t low,
-                              int64_t high) {
+template <typename T>
+T ModelOptions::number_in(const char* what, const std::string& name, T fallback, T low, T high) {
   const std::string* text = find(name);
   if (!text) return fallback;
-  int64_t value = 0;
+  T value{};
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stop != end || value < low || value > high) {
-    fail_usage("the option '{}' of the model '{}' must be a whole number from {} to {}, not '{}'",
-               name, model_, low, high, *text);
+  if (error != std::errc() || stop != end || !(value >= low && value <= high)) {
+    fail_usage("the option '{}' of the model '{}' must be a {} from {} to {}, not '{}'", name,
+               model_, what, low, high, *text);
   }
   return value;
+}
+
+int64_t ModelOptions::integer(const std::string& name, int64_t fallback, int64_t low,
+                              int64_t high) {
+  return number_in("whole number", name, fallback, low, high);
+}
+
+double ModelOptions::number(const std::string& name, double fallback, double low, double high) {
+  return number_in("number", name, fallback, low, high);
 }
 
 std::string ModelOptions::choice(const std::string& name, std::string_view fallback,

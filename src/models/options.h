@@ -18,6 +18,7 @@ class ModelOptions {
       : model_(model), options_(options) {}
 
   int64_t integer(const std::string& name, int64_t fallback, int64_t low, int64_t high);
+  double number(const std::string& name, double fallback, double low, double high);
   std::string choice(const std::string& name, std::string_view fallback,
                      std::initializer_list<std::string_view> choices);
   /// Throws if there are options that were not asked for.
@@ -25,6 +26,8 @@ class ModelOptions {
 
  private:
   const std::string* find(const std::string& name);
+  template <typename T>
+  T number_in(const char* what, const std::string& name, T fallback, T low, T high);
 
   std::string_view model_;
   const std::map<std::string, std::string>& options_;

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "graph/op.h"
+#include "ops/elementwise.h"
 #include "ops/expect.h"
 #include "ops/sparse_rows.h"
 
@@ -77,8 +78,17 @@ Case make_case(const char* name, Sizes x, int64_t outputs, bool bias, bool small
   return {name, build, small};
 }
 
+/// Of the columns [2, 5) and [0, 2) of rows of 7.
+Tensor slices(CaseBuilder& b) {
+  const Tensor rows = sparse_rows(b.graph(), 4, 7, RowRoom::of_each(7));
+  const Tensor some = sparse_dense(column_slice(rows, 2, 3), b.input({6, 3}), b.input({6}));
+  return add(some, sparse_dense(column_slice(rows, 0, 2), b.input({6, 2}), {}));
+}
+
 std::vector<Case> cases() {
   return {
+      {"slices", slices},
+
       make_case("without bias", {4, 9, 4}, 7, false),
       make_case("with bias", {4, 16, 7}, 10, true),
       make_case("batch 1", {1, 33, 9}, 5, true),
@@ -99,12 +109,11 @@ std::vector<Case> cases() {
 }  // namespace
 
 Tensor sparse_dense(Tensor x, Tensor weights, Tensor bias, std::string name) {
-  const Node& node = x.graph->node(x.value);
-  if (!is_sparse_rows(node)) fail("layer {}: x is no batch of sparse rows", name);
-  const auto& rows = node.attrs<SparseRowsAttributes>();
+  const auto rows = sparse_shape(x);
+  if (!rows) fail("layer {}: x is no batch of sparse rows", name);
   auto a = std::make_shared<SparseDenseAttributes>();
-  a->features = rows.features;
-  a->mean_numbers = rows.room->mean;
+  a->features = rows->features;
+  a->mean_numbers = rows->mean_numbers;
   return x.graph->append(kSparseDense,
                          {x.value, x.output(1).value, x.output(2).value, weights.value, bias.value},
                          a, std::move(name));

@@ -19,7 +19,12 @@ std::vector<TensorType> infer(const Node& node, std::span<const TensorType>) {
   return {{Shape{room}}, {Shape{room}, DType::i32}, {Shape{a.rows, 2}, DType::i32}};
 }
 
+std::vector<TensorType> infer_slice(const Node&, std::span<const TensorType> in) {
+  return {in[0], in[1], in[2]};
+}
+
 const Op& kSparseRows = register_op({.name = "sparse_rows", .infer = infer});
+const Op& kColumnSlice = register_op({.name = "column_slice", .infer = infer_slice});
 
 }  // namespace
 
@@ -32,6 +37,20 @@ Tensor sparse_rows(Graph& graph, int64_t rows, int64_t features,
   return graph.append(kSparseRows, {}, std::move(a), std::move(name));
 }
 
+Tensor column_slice(Tensor x, int64_t first, int64_t features, std::string name) {
+  const auto shape = sparse_shape(x);
+  if (!shape) fail("layer {}: x is no batch of sparse rows", name);
+  if (first < 0 || features < 1 || first + features > shape->features) {
+    fail("layer {}: {} columns from {} on are not among {}", name, features, first,
+         shape->features);
+  }
+  auto a = std::make_shared<ColumnSliceAttributes>();
+  a->first = first;
+  a->features = features;
+  return x.graph->append(kColumnSlice, {x.value, x.output(1).value, x.output(2).value},
+                         std::move(a), std::move(name));
+}
+
 bool is_sparse_rows(const Node& node) {
   return node.op == &kSparseRows;
 }
@@ -42,10 +61,22 @@ std::shared_ptr<const Attributes> sparse_rows_with_batch(const Node& node, int64
   return a;
 }
 
-int64_t features_of(Tensor x) {
+std::optional<SparseShape> sparse_shape(Tensor x) {
   const Node& node = x.graph->node(x.value);
-  return is_sparse_rows(node) ? node.attrs<SparseRowsAttributes>().features
-                              : x.shape().elements_from(1);
+  if (is_sparse_rows(node)) {
+    const auto& a = node.attrs<SparseRowsAttributes>();
+    return SparseShape{a.features, a.room->mean};
+  }
+  if (node.op != &kColumnSlice) return {};
+  const SparseShape all = *sparse_shape({x.graph, node.inputs[0]});
+  const int64_t features = node.attrs<ColumnSliceAttributes>().features;
+  const double share = static_cast<double>(features) / static_cast<double>(all.features);
+  return SparseShape{features, share * all.mean_numbers};
+}
+
+int64_t features_of(Tensor x) {
+  const auto sparse = sparse_shape(x);
+  return sparse ? sparse->features : x.shape().elements_from(1);
 }
 
 }  // namespace crossbow

@@ -48,7 +48,7 @@ Graph for_statistics(const Graph& graph) {
 Graph for_inference(const Graph& graph) {
   Graph result = rewrite(graph, [&](Rewriter& r, int32_t id) {
     const Node& node = graph.nodes()[id];
-    if (node.op->name == "dropout") {
+    if (node.op->name == "dropout" || node.op->name == "row_decay") {
       r.replace({id, 0}, r.mapped(node.inputs[0]));
     } else if (node.op->name == "batch_norm") {
       auto attributes = std::make_shared<BatchNormAttributes>(node.attrs<BatchNormAttributes>());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 
 #include "core/error.h"
@@ -22,6 +23,33 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Rows of about as many numbers as those of the set, in any columns, or in one of each group.
+void draw_sparse_rows(const ModelSpec& spec, Rng& rng, std::array<Buffer, kFields>& fields) {
+  auto* const values = fields[kValues].as<float>();
+  auto* const columns = fields[kColumns].as<int32_t>();
+  auto* const extents = fields[kExtents].as<int32_t>();
+  const auto draw_below = [&](int64_t n) {
+    return static_cast<int32_t>(rng.below(static_cast<uint32_t>(n)));
+  };
+  const int64_t mean = std::max<int64_t>(std::llround(spec.room->mean), 1);
+  const int64_t numbers = std::min(mean, spec.room->of(spec.batch) / spec.batch);
+  int32_t end = 0;
+  for (int64_t row = 0; row < spec.batch; ++row) {
+    extents[2 * row] = end;
+    int64_t first = 0;
+    for (const int64_t size : spec.groups) {
+      columns[end++] = static_cast<int32_t>(first) + draw_below(size);
+      first += size;
+    }
+    for (int64_t i = 0; spec.groups.empty() && i < numbers; ++i) {
+      columns[end++] = draw_below(spec.image.elements());
+    }
+    extents[2 * row + 1] = end;
+    std::sort(columns + extents[2 * row], columns + end);
+  }
+  std::generate_n(values, end, [&] { return rng.uniform(-1, 1); });
+}
+
 /// Batches of noise, served in turn.
 class Noise : public data::BatchSource {
  public:
@@ -34,9 +62,13 @@ class Noise : public data::BatchSource {
         fields_[b][i] = Buffer(format.fields[i].bytes(spec.batch));
         addresses[i] = fields_[b][i].data();
       }
-      std::generate_n(fields_[b][kSamples].as<float>(), spec.batch * spec.image.elements(),
-                      [&] { return rng.uniform(-1, 1); });
-      if (spec.label_sets) {
+      if (spec.room) {
+        draw_sparse_rows(spec, rng, fields_[b]);
+      } else {
+        std::generate_n(fields_[b][kSamples].as<float>(), spec.batch * spec.image.elements(),
+                        [&] { return rng.uniform(-1, 1); });
+      }
+      if (spec.label != LabelKind::one_class) {
         std::generate_n(fields_[b][kLabels].as<float>(), spec.batch * spec.classes,
                         [&] { return static_cast<float>(rng.below(2)); });
       } else {

@@ -14,15 +14,15 @@ BestCheckpoint::BestCheckpoint(fs::path folder, bool resumed) : folder_(std::mov
   if (!resumed || type_of(path()) == fs::file_type::not_found) return;
   try {
     const Checkpoint kept = load_checkpoint(path(), [](std::string_view) {});
-    if (!kept.history.empty()) epoch_ = kept.history.back();
+    if (!kept.history.empty() && kept.history.back().test_loss) epoch_ = kept.history.back();
   } catch (const Error&) {
     // The next good epoch replaces it.
   }
 }
 
 bool BestCheckpoint::beaten_by(const EpochRecord& epoch) const {
-  if (!epoch.test_accuracy) return false;
-  return !epoch_ || *epoch.test_accuracy > epoch_->test_accuracy.value_or(-1);
+  if (!epoch.test_loss) return false;
+  return !epoch_ || is_better(epoch, *epoch_);
 }
 
 void BestCheckpoint::keep(const EpochRecord& epoch) {

@@ -1,4 +1,4 @@
-// The state with the best test accuracy of a run, kept beside its last one.
+// The state with the best test of a run, kept beside its last one.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace crossbow {
 
-/// `folder`/checkpoint.best: the checkpoint of the epoch with the best test accuracy, whole or not
+/// `folder`/checkpoint.best: the checkpoint of the epoch with the best test, whole or not
 /// at all at every moment. It is the file of that epoch's checkpoint under a second name, so that
 /// it takes no time to write. One thread.
 class BestCheckpoint {

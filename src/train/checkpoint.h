@@ -46,7 +46,8 @@ struct Checkpoint {
   int64_t classes = 0;
   /// One a class, and how its images became numbers; older checkpoints have neither.
   std::vector<std::string> class_names;
-  bool label_sets = false;  // as data::Info has it
+  LabelKind label = LabelKind::one_class;  // these two as data::Info has them
+  std::vector<int64_t> groups;
   std::optional<data::Normalisation> normalisation;
   int64_t samples = 0;  // training images
   Position position;
@@ -57,7 +58,8 @@ struct Checkpoint {
 
   /// Whether the set's samples and labels are of the kind that the run was trained on.
   bool fits(const data::Info& info) const {
-    return image == info.image && classes == info.classes && label_sets == info.label_sets;
+    return image == info.image && classes == info.classes && label == info.label &&
+           groups == info.groups;
   }
 };
 

@@ -62,6 +62,19 @@ uint32_t read_u32(const FileBytes& file, int64_t at) {
   return std::bit_cast<uint32_t>(bytes);
 }
 
+constexpr std::array<const char*, 3> kLabelNames{"classes", "sets", "numbers"};
+
+/// Older headers tell sets of classes only.
+LabelKind label_from(const json& header) {
+  if (!header.contains("labels")) {
+    return header.value("label_sets", false) ? LabelKind::class_set : LabelKind::one_class;
+  }
+  const auto name = header.at("labels").get<std::string>();
+  const auto found = std::ranges::find(kLabelNames, name);
+  if (found == kLabelNames.end()) fail("its labels are '{}', which is nothing known", name);
+  return static_cast<LabelKind>(found - kLabelNames.begin());
+}
+
 json shape_json(const Shape& shape) {
   return json(std::vector<int64_t>(shape.begin(), shape.end()));
 }
@@ -102,7 +115,8 @@ json header_of(const Checkpoint& c) {
           {"image", shape_json(c.image)},
           {"classes", c.classes},
           {"class_names", c.class_names},
-          {"label_sets", c.label_sets},
+          {"labels", kLabelNames[static_cast<size_t>(c.label)]},
+          {"groups", c.groups},
           {"normalisation", normalisation_json(c.normalisation)},
           {"samples", c.samples},
           {"position", to_json(c.position)},
@@ -194,7 +208,8 @@ Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, in
   }
   c.classes = integer_from(header, "classes", 1, std::numeric_limits<int32_t>::max());
   c.class_names = header.value("class_names", c.class_names);
-  c.label_sets = header.value("label_sets", c.label_sets);
+  c.label = label_from(header);
+  c.groups = header.value("groups", c.groups);
   if (!c.class_names.empty() && static_cast<int64_t>(c.class_names.size()) != c.classes) {
     fail("it names {} of {} classes", c.class_names.size(), c.classes);
   }

@@ -105,10 +105,15 @@ const std::array kTable = {
     OptionEntry{"target-on", "NAME", "which loss: test, or train, the mean over an epoch's steps",
                 &O::target_on, kMayChange},
     OptionEntry{"eval-every", "N", "epochs between evaluations", &O::eval_every, kMayChange},
-    OptionEntry{"patience", "N", "stop after so many evaluations without a better test accuracy",
-                &O::patience, kMayChange},
+    OptionEntry{
+        "patience", "N",
+        "stop after so many evaluations without a better test: a higher accuracy or, of ratings, "
+        "a smaller loss",
+        &O::patience, kMayChange},
     OptionEntry{"loss", "NAME",
-                "cross-entropy; sigmoid: of each class alone; mse: mean squared error", &O::loss},
+                "cross-entropy; sigmoid: of each class alone; mse: mean squared error; auto: "
+                "cross-entropy, of ratings mse",
+                &O::loss},
     OptionEntry{"label-smoothing", "S",
                 "share of cross-entropy's target that is spread over all classes",
                 &O::label_smoothing},
@@ -130,7 +135,7 @@ const std::array kTable = {
     OptionEntry{"weight-decay", "W", "added to the gradient, times the weights", &O::weight_decay},
     OptionEntry{"clip-norm", "C", "largest norm of the whole gradient", &O::clip_norm},
     OptionEntry{"out", "DIR", "folder for the run's files", &O::out, kMayChange},
-    OptionEntry{"keep-best", "", "keep the state with the best test accuracy as checkpoint.best",
+    OptionEntry{"keep-best", "", "keep the state with the best test as checkpoint.best",
                 &O::keep_best, kMayChange},
     OptionEntry{"log-every", "N", "steps between lines of metrics.jsonl", &O::log_every,
                 kMayChange},

@@ -36,6 +36,7 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
                      std::span<const Workspace> workspaces, const data::Dataset& dataset,
                      int64_t rows)
     : split_(dataset.test),
+      numbers_(dataset.info.label == LabelKind::number),
       samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
@@ -45,7 +46,7 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, workspace)});
   }
   sums_.resize(static_cast<size_t>(pipeline_.batches()));
-  const bool two_classes = dataset.info.classes == 2 && !dataset.info.label_sets;
+  const bool two_classes = dataset.info.classes == 2 && dataset.info.label == LabelKind::one_class;
   if (two_classes) scores_.resize(static_cast<size_t>(samples_));
 }
 
@@ -81,7 +82,8 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
     total.right += s.right;
   }
   const auto n = static_cast<double>(samples_);
-  return Evaluation{total.loss / n, total.right / n, auc()};
+  if (numbers_) return Evaluation{.loss = total.loss / n, .rmse = std::sqrt(total.loss / n)};
+  return Evaluation{.loss = total.loss / n, .accuracy = total.right / n, .auc = auc()};
 }
 
 void Evaluator::keep_scores(int64_t first, std::span<const double> logits) {
@@ -111,7 +113,8 @@ Evaluator::Sums Evaluator::evaluate(const BoundPrograms& bound, int64_t b,
   step.inputs = batch.fields;
   const Execution& execution = batch.rows == rows_ ? bound.whole : bound.last;
   execution.run(step);
-  const Sums sums{execution.scalar("loss") * rows, std::round(execution.scalar("accuracy") * rows)};
+  Sums sums{execution.scalar("loss") * rows};
+  if (!numbers_) sums.right = std::round(execution.scalar("accuracy") * rows);
   pipeline_.release(batch);
   if (logits || !scores_.empty()) {
     const std::vector<double> values = execution.values("logits");

@@ -1,4 +1,4 @@
-// Loss and accuracy on a split that is not trained on.
+// Loss, accuracy and the like on a split that is not trained on.
 #pragma once
 
 #include <functional>
@@ -53,6 +53,7 @@ class Evaluator {
   std::optional<double> auc() const;
 
   const std::shared_ptr<const data::Split> split_;
+  const bool numbers_;  // are the labels
   int64_t samples_, rows_;
   Workers& workers_;
   std::vector<BoundPrograms> bound_;  // by worker

@@ -21,6 +21,7 @@ constexpr double kFar = 3;  // times the loss of a net that says nothing
 }  // namespace
 
 std::optional<std::string> class_note(const std::string& name, const data::Dataset& dataset) {
+  if (dataset.info.label == LabelKind::number) return {};
   constexpr size_t kShown = 5;
   const data::Split& train = *dataset.train;
   std::vector<bool> seen(static_cast<size_t>(dataset.info.classes));
@@ -141,10 +142,27 @@ std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_
   return "results depend on timing; `learners` N or `deterministic` repeats them exactly";
 }
 
-LossWatch::LossWatch(int64_t classes, const Loss& loss, double lr, double labels)
+LossLevels loss_levels(const data::Dataset& dataset, const Loss& loss) {
+  const data::Split& train = *dataset.train;
+  if (dataset.info.label != LabelKind::number) {
+    const int64_t classes = dataset.info.classes;
+    const double labels = train.labels_per_sample();
+    return {loss_of_zeros(loss, classes, labels), loss_of_a_guess(loss, classes, labels)};
+  }
+  double mean = 0, squares = 0;
+  const auto n = static_cast<double>(train.size());
+  for (int64_t i = 0; i < train.size(); ++i) {
+    const double number = train.number(i);
+    mean += number / n;
+    squares += number * number / n;
+  }
+  return {squares, squares - mean * mean};
+}
+
+LossWatch::LossWatch(int64_t classes, const LossLevels& levels, double lr)
     : classes_(static_cast<double>(classes)),
-      guess_(loss_of_a_guess(loss, classes, labels)),
-      far_(kFar * loss_of_zeros(loss, classes, labels)),
+      guess_(levels.guess),
+      far_(kFar * levels.zeros),
       lr_(lr),
       least_(std::numeric_limits<double>::infinity()) {}
 

@@ -38,11 +38,18 @@ enum class LearnerChoice {
 /// kernels of this one.
 std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_kept);
 
+/// What the losses of training mean.
+struct LossLevels {
+  double zeros =
+      0;  // of a net whose outputs are all 0, as those of one without training nearly are
+  double guess = 0;  // of the best outputs that do not depend on the input
+};
+LossLevels loss_levels(const data::Dataset& dataset, const Loss& loss);
+
 /// Sees a run that goes wrong. One thread.
 class LossWatch {
  public:
-  /// `labels`: of a sample, on average.
-  LossWatch(int64_t classes, const Loss& loss, double lr, double labels = 1);
+  LossWatch(int64_t classes, const LossLevels& levels, double lr);
 
   /// Of training, smoothed, now and then.
   std::optional<std::string> look(double loss);

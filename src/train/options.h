@@ -85,7 +85,7 @@ struct TrainOptions {
   std::optional<int64_t> patience = {};
 
   // How.
-  std::string loss = "cross-entropy";          // cross-entropy, sigmoid or mse: see models/loss.h
+  std::optional<std::string> loss = {};        // cross-entropy, sigmoid or mse: see models/loss.h
   std::optional<double> label_smoothing = {};  // of cross-entropy, in [0, 1); auto: 0
   std::string optimizer = "sgd";
   std::optional<double> lr = {};  // of one learner

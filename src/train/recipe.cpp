@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "data/memory.h"
 #include "sync/sync.h"
+#include "train/run_data.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
 #include "train/train.h"
@@ -57,6 +58,7 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   fill(o.pad, recipe.pad);
   fill(o.mirror, recipe.mirror);
   fill(o.epochs, recipe.epochs);
+  fill(o.loss, recipe.loss);
   fill_needs(o, recipe);
   fill_workers(o);
   fill(o.lr, recipe.lr);
@@ -74,20 +76,28 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   return o;
 }
 
-ModelSpec spec_of(const TrainOptions& options) {
-  const Model& model = find_model(options.model);
-  if (!options.data) return {model.default_image, model.default_classes, options.batch, {}};
-  const data::CatalogueEntry& entry = data::catalogue_entry(*options.data);
-  if (entry.image.rank() > 0) return {entry.image, entry.classes, options.batch, {}};
-  data::OpenOptions open;
-  open.image_size = {options.image_size, options.image_size};
-  open.memory_budget = 1;  // only its shape is wanted: keep no pictures
-  const auto dataset = data::open_dataset(*options.data, open);
-  return {.image = dataset->info.image,
-          .classes = dataset->info.classes,
-          .batch = options.batch,
+ModelSpec spec_of(const data::Info& info, int64_t batch, const Loss& loss) {
+  return {.image = info.image,
+          .classes = info.classes,
+          .batch = batch,
           .options = {},
-          .label_sets = dataset->info.label_sets};
+          .loss = loss,
+          .label = info.label,
+          .room = info.room,
+          .groups = info.groups};
+}
+
+ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
+  if (!asked.data) return find_model(config.model).default_spec(config.batch);
+  const data::CatalogueEntry& entry = data::catalogue_entry(config.data);
+  if (entry.image.rank() > 0 && !entry.rows) {
+    return {entry.image, entry.classes, config.batch, {}, config.loss};
+  }
+  data::OpenOptions open;
+  open.image_size = {asked.image_size, asked.image_size};
+  open.memory_budget = 1;  // only its shape is wanted: keep no pictures
+  const auto dataset = in_batches_for(config, data::open_dataset(config.data, open));
+  return spec_of(dataset->info, config.batch, config.loss);
 }
 
 }  // namespace crossbow

@@ -3,6 +3,7 @@
 
 #include "models/model.h"
 #include "train/options.h"
+#include "train/run_config.h"
 
 namespace crossbow {
 
@@ -12,8 +13,10 @@ namespace crossbow {
 /// none. Idempotent.
 TrainOptions with_recipe(TrainOptions options, const Recipe& recipe);
 
-/// The shapes that the options' model is built for: those of their data set if they name one,
-/// otherwise the model's own.
-ModelSpec spec_of(const TrainOptions& options);
+/// For the samples of a set, as its batches have them.
+ModelSpec spec_of(const data::Info& info, int64_t batch, const Loss& loss);
+/// For the set that the options name, which is opened if need be, or else for the samples that the
+/// model is known by. `config` is what the options came to.
+ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config);
 
 }  // namespace crossbow

@@ -16,17 +16,19 @@ namespace crossbow {
 
 /// Of images that are not trained on.
 struct Evaluation {
-  double loss = 0;                 // mean over all images
-  double accuracy = 0;             // a fraction; of images with sets of classes, precision@1
-  std::optional<double> auc = {};  // of two classes: the area under the ROC curve
+  double loss = 0;  // mean over all images
+  /// A fraction; of images with sets of classes, precision@1. Unset where labels are numbers.
+  std::optional<double> accuracy = {};
+  std::optional<double> auc = {};   // of two classes: the area under the ROC curve
+  std::optional<double> rmse = {};  // of numbers: the square root of their mean squared error
 };
 
 /// One epoch; times are of training alone.
 struct EpochRecord {
   int64_t epoch = 0;      // from 1
   double train_loss = 0;  // mean over the epoch's samples, each before its update
-  /// Unset where the epoch was not evaluated; the last one as Evaluation::auc.
-  std::optional<double> test_loss, test_accuracy, test_auc;
+  /// As Evaluation's; unset where the epoch was not evaluated.
+  std::optional<double> test_loss, test_accuracy, test_auc, test_rmse;
   double seconds = 0, images_per_second = 0;
   int64_t learners = 1;  // of each device, at the epoch's end
   /// Where they are measured, at the epoch's end. The noise scale in images, and unset also where
@@ -37,7 +39,10 @@ struct EpochRecord {
   std::optional<double> virtual_time;  // at the epoch's end, as EnginePlace's
 };
 
-/// The evaluated epoch with the best test accuracy, the earliest of equals; null if there is none.
+/// Whether the test of `a` went better than that of `b`: with a higher accuracy or, where there is
+/// none, a smaller loss. Both are evaluated.
+bool is_better(const EpochRecord& a, const EpochRecord& b);
+/// The evaluated epoch with the best test, the earliest of equals; null if there is none.
 const EpochRecord* best_of(const std::vector<EpochRecord>& history);
 /// How many evaluations have followed that one.
 int64_t evaluations_since_best(const std::vector<EpochRecord>& history);

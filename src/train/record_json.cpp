@@ -49,6 +49,7 @@ EpochRecord record_from_json(const json& value) {
     return value.contains(key) ? optional_number(value.at(key)) : std::nullopt;
   };
   r.test_auc = measured("test_auc");
+  r.test_rmse = measured("test_rmse");
   r.noise_scale = measured("noise_scale");
   r.efficiency = measured("efficiency");
   r.goodput = measured("goodput");
@@ -157,19 +158,21 @@ json to_json(const std::optional<double>& value) {
 }
 
 json to_json(const EpochRecord& r) {
-  return {{"epoch", r.epoch},
-          {"train_loss", r.train_loss},
-          {"test_loss", to_json(r.test_loss)},
-          {"test_accuracy", to_json(r.test_accuracy)},
-          {"test_auc", to_json(r.test_auc)},
-          {"seconds", r.seconds},
-          {"images_per_second", r.images_per_second},
-          {"learners", r.learners},
-          {"noise_scale", to_json(r.noise_scale)},
-          {"efficiency", to_json(r.efficiency)},
-          {"goodput", to_json(r.goodput)},
-          {"distance", to_json(r.distance)},
-          {"virtual_time", to_json(r.virtual_time)}};
+  json j{{"epoch", r.epoch},
+         {"train_loss", r.train_loss},
+         {"test_loss", to_json(r.test_loss)},
+         {"test_accuracy", to_json(r.test_accuracy)},
+         {"test_auc", to_json(r.test_auc)},
+         {"seconds", r.seconds},
+         {"images_per_second", r.images_per_second},
+         {"learners", r.learners},
+         {"noise_scale", to_json(r.noise_scale)},
+         {"efficiency", to_json(r.efficiency)},
+         {"goodput", to_json(r.goodput)},
+         {"distance", to_json(r.distance)},
+         {"virtual_time", to_json(r.virtual_time)}};
+  if (r.test_rmse) j["test_rmse"] = *r.test_rmse;
+  return j;
 }
 
 json to_json(const std::vector<EpochRecord>& history) {

@@ -18,11 +18,15 @@ TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& h
       r.epochs_to_target = e.epoch;
       r.seconds_to_target = r.train_seconds;
     }
-    if (!e.test_accuracy) continue;
+    if (!e.test_loss) continue;
     r.final_test_accuracy = e.test_accuracy;
     r.final_test_loss = e.test_loss;
     r.final_test_auc = e.test_auc;
-    r.best_test_accuracy = std::max(r.best_test_accuracy.value_or(0), *e.test_accuracy);
+    r.final_test_rmse = e.test_rmse;
+  }
+  if (const EpochRecord* const best = best_of(history)) {
+    r.best_test_accuracy = best->test_accuracy;
+    r.best_test_rmse = best->test_rmse;
   }
   r.train_seconds += position.seconds;
   if (r.train_seconds > 0) {

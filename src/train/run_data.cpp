@@ -1,6 +1,7 @@
 #include "train/run_data.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -28,6 +29,11 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   if (config.batch > samples) {
     fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,
                dataset->info.noun());
+  }
+  if (dataset->info.label == LabelKind::number && std::isfinite(config.target_accuracy)) {
+    fail_usage(
+        "`target-accuracy`: {} is learnt by numbers, of which there is none; use target-loss",
+        config.data);
   }
   if (!dataset->info.note.empty()) observer.note(dataset->info.note);
   if (const auto note = class_note(config.data, *dataset)) observer.note(*note);

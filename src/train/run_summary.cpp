@@ -23,7 +23,7 @@ void summarise(const Checkpoint& c, RunSummary& run) {
   run.arrangement = c.position.arrangement;
   for (const EpochRecord& e : c.history) {
     run.train_seconds += e.seconds;
-    if (e.test_accuracy) run.final_test_accuracy = e.test_accuracy;
+    if (e.test_loss) run.final_test_accuracy = e.test_accuracy;
   }
   run.train_seconds += c.position.seconds;
   if (const EpochRecord* best = best_of(c.history)) {

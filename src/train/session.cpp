@@ -65,9 +65,8 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
   if (s.image.rank() > 0 || s.classes > 0) {
     fail_usage("image and classes are those of the data set: leave them out");
   }
-  if (dataset->info.label_sets) {
-    fail_usage("a session's samples have one class each, and those of {} have sets of classes",
-               dataset->info.name);
+  if (dataset->info.label != LabelKind::one_class) {
+    fail_usage("a session's samples have one class each, and not those of {}", dataset->info.name);
   }
   if (s.batch > dataset->train->size()) {
     fail_usage("`batch` {}: {} has {} training images only", s.batch, dataset->info.name,

@@ -23,8 +23,9 @@ struct TrainResult {
   Arrangement arrangement;  // at the end
   std::vector<EpochRecord> history;
   std::optional<double> final_test_accuracy, best_test_accuracy, final_test_loss;
-  std::optional<double> final_test_auc;     // of two classes
-  bool label_sets = false;                  // then accuracies are precision@1
+  std::optional<double> final_test_auc;                   // of two classes
+  std::optional<double> final_test_rmse, best_test_rmse;  // of numbers, which have no accuracy
+  LabelKind label = LabelKind::one_class;   // with sets of classes accuracies are precision@1
   std::optional<int64_t> epochs_to_target;  // set if the options' target was reached
   std::optional<double> seconds_to_target;  // of training
   double seconds = 0;                       // from the call to the result, of all its processes

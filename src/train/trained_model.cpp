@@ -6,6 +6,7 @@
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
+#include "train/recipe.h"
 #include "train/run_data.h"
 #include "train/train.h"
 
@@ -88,8 +89,13 @@ data::Info TrainedModel::info() const {
                     config_.data));
     return open_data()->info;
   }
-  return {*checkpoint_.options.data, checkpoint_.image,          checkpoint_.classes,
-          checkpoint_.class_names,   *checkpoint_.normalisation, checkpoint_.label_sets};
+  return {.name = *checkpoint_.options.data,
+          .image = checkpoint_.image,
+          .classes = checkpoint_.classes,
+          .class_names = checkpoint_.class_names,
+          .normalisation = *checkpoint_.normalisation,
+          .label = checkpoint_.label,
+          .groups = checkpoint_.groups};
 }
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
@@ -98,8 +104,7 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   device.expect_team(team.threads.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
-  const ModelSpec spec{checkpoint_.image, checkpoint_.classes,    config_.batch,    {},
-                       config_.loss,      checkpoint_.label_sets, dataset.info.room};
+  const ModelSpec spec = spec_of(dataset.info, config_.batch, config_.loss);
   CompiledModel model(build_model(config_.model, spec), config_.compile_options(team, &tuner));
   const int64_t samples = dataset.test->size();
   const int64_t rows = evaluation_rows(config_.batch, samples);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "plan/named_tensors.h"
+#include "train/recipe.h"
 #include "train/result.h"
 #include "train/run_data.h"
 
@@ -18,17 +19,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Graph forward_graph(const GraphFunction& graph, const RunConfig& config,
-                    const data::Dataset& dataset) {
-  return graph({dataset.info.image,
-                dataset.info.classes,
-                config.batch,
-                {},
-                config.loss,
-                dataset.info.label_sets,
-                dataset.info.room});
-}
-
 }  // namespace
 
 Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder* folder,
@@ -37,7 +27,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       start_(Clock::now()),
       dataset_(open_data(config, from, observer)),
       config_(fitted(config, *dataset_, from)),
-      graph_(forward_graph(graph, config_, *dataset_)),
+      graph_(graph(spec_of(dataset_->info, config_.batch, config_.loss))),
       tuner_(Tuner::default_file(), [this](int64_t timed) { return stop_timing(timed); }),
       batches_(config_.training_source(*dataset_)),
       schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
@@ -45,8 +35,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       losses_(static_cast<size_t>(batches_->batches())),
       recorder_(position_, config_, samples(), schedule_, folder, observer),
       search_(config_, graph_, tuner_, throughput, observer),
-      watch_(dataset_->info.classes, config_.loss, config_.schedule.lr,
-             dataset_->train->labels_per_sample()),
+      watch_(dataset_->info.classes, loss_levels(*dataset_, config_.loss), config_.schedule.lr),
       statistics_watch_(graph_, dataset_->info.classes) {
   TeamConfig team = from ? config_.team(from->position.arrangement) : config_.teams.front();
   expect_work(config_, team, batches_->batches());
@@ -353,6 +342,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
   record.test_auc = evaluation->auc;
+  record.test_rmse = evaluation->rmse;
   return true;
 }
 
@@ -363,7 +353,8 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.image = dataset_->info.image;
   checkpoint.classes = dataset_->info.classes;
   checkpoint.class_names = dataset_->info.class_names;
-  checkpoint.label_sets = dataset_->info.label_sets;
+  checkpoint.label = dataset_->info.label;
+  checkpoint.groups = dataset_->info.groups;
   checkpoint.normalisation = dataset_->info.normalisation;
   checkpoint.samples = samples();
   checkpoint.position = position_;
@@ -429,7 +420,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = position_.wall_seconds + seconds_since(start_);
-  r.label_sets = dataset_->info.label_sets;
+  r.label = dataset_->info.label;
   r.parameters = team_->engine->layout().trained();
   r.memory = team_->memory;
   return r;

@@ -165,7 +165,7 @@ void validate_schedule(const TrainOptions& o) {
 }
 
 void validate_loss(const TrainOptions& o) {
-  expect_name("loss", o.loss, {"cross-entropy", "sigmoid", "mse"});
+  expect_name("loss", *o.loss, {"cross-entropy", "sigmoid", "mse"});
   if (!o.label_smoothing) return;
   const auto smoothing = static_cast<float>(*o.label_smoothing);  // as the loss has it
   if (!(smoothing >= 0 && smoothing < 1)) {
@@ -173,7 +173,7 @@ void validate_loss(const TrainOptions& o) {
   }
   if (o.loss != "cross-entropy") {
     fail_usage("`label-smoothing` {}: `loss` {} smooths no labels; leave it out",
-               *o.label_smoothing, o.loss);
+               *o.label_smoothing, *o.loss);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -83,6 +84,30 @@ TEST_F(RowsProgram, MayHaveSetsOfClasses) {
   EXPECT_FALSE(eval.contains("confusion"));
   const json more = trained("train --resume run --epochs 8");
   EXPECT_EQ(more["history"].size(), 8u);
+}
+
+TEST_F(RowsProgram, MayBeRatings) {
+  std::string text = "userId,movieId,rating\n";
+  for (int i = 0; i < 400; ++i) text += fmt::format("{},{},{}\n", i % 40, i / 40, 1 + i % 5);
+  write("set", text);
+  const std::string command =
+      "train --data ratings:set --model factorisation:rank=3 --learners 1 --deterministic "
+      "--epochs 6 --out run";
+  const Outcome o = crossbow(command);
+  ASSERT_EQ(o.code, 0) << o.err;
+  expect_says(o.out + o.err, "loss mse");
+  expect_says(o.out + o.err, ", RMSE ");
+  expect_says(crossbow("eval run").out, "factorisation:rank=3 on ratings:set: test RMSE ");
+  const json eval = json::parse(crossbow("eval run --json").out);
+  EXPECT_TRUE(eval["test_accuracy"].is_null());
+  EXPECT_NEAR(eval["test_rmse"].get<double>(), std::sqrt(eval["test_loss"].get<double>()), 1e-9);
+  EXPECT_FALSE(eval.contains("test_precision_at_1"));
+  const json more = trained("train --resume run --epochs 8");
+  EXPECT_TRUE(more["final_test_accuracy"].is_null());
+  EXPECT_EQ(more["final_test_rmse"], more["history"].back()["test_rmse"]);
+  expect_says(crossbow("convert ratings:set libsvm:x").err, "has numbers for labels");
+  expect_says(crossbow("graph --model factorisation --data ratings:set").out, "row_dot");
+  EXPECT_EQ(crossbow("bench --model factorisation --data ratings:set --seconds 0.1").code, 0);
 }
 
 TEST_F(RowsProgram, AreConvertedWithoutLoss) {

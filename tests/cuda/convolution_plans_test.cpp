@@ -11,6 +11,7 @@
 #include "plan/compiled_model.h"
 #include "support/error_text.h"
 #include "support/graph_testing.h"
+#include "support/model_testing.h"
 
 namespace crossbow::cuda {
 namespace {
@@ -40,8 +41,8 @@ void add_convolutions(const Graph& graph, DType dtype, std::set<std::string>& kn
 std::vector<Convolution> convolutions(int64_t batch, DType dtype) {
   std::vector<Convolution> all;
   std::set<std::string> known;
-  for (const Model* model : all_models()) {
-    const ModelSpec spec{model->default_image, model->default_classes, batch, {}};
+  for (const Model* model : testing::image_models()) {
+    const ModelSpec spec = model->default_spec(batch);
     add_convolutions(training_graph(build_model(model->name, spec), batch), dtype, known, all);
   }
   return all;
@@ -100,8 +101,8 @@ TEST_P(ConvolutionPlans, AreNotChosenForIncompleteProperties) {
 /// Nothing else is missing for nets to run.
 TEST(CudaKernels, AreThereForEveryOp) {
   for (const Op* op : all_ops()) {
-    if (op->name == "fault") continue;              // that tests have
-    if (op->name.starts_with("sparse_")) continue;  // rows are dense there
+    if (op->name == "fault") continue;       // that tests have
+    if (testing::is_of_rows(*op)) continue;  // these are dense there
     EXPECT_EQ(supports("cuda", op->name), supports("cpu", op->name)) << op->name;
   }
 }

@@ -4,6 +4,7 @@
 #include "cuda/described_gpus.h"
 #include "models/model.h"
 #include "plan/compiled_model.h"
+#include "support/model_testing.h"
 
 namespace crossbow::testing {
 namespace {
@@ -15,10 +16,10 @@ int64_t reorders(const Program& program) {
 }
 
 TEST_P(CudaNets, EveryModelCompiles) {
-  for (const Model* model : all_models()) {
+  for (const Model* model : testing::image_models()) {
     SCOPED_TRACE(model->name);
     for (const DType precision : {DType::f32, DType::bf16}) {
-      const ModelSpec spec{model->default_image, model->default_classes, 16, {}};
+      const ModelSpec spec = model->default_spec(16);
       CompileOptions options;
       options.device = GetParam().name;
       options.precision = precision;

@@ -130,7 +130,7 @@ TEST_F(Libsvm, TakesAnIndexOfZeroAsTheFirst) {
 TEST_F(Libsvm, KeepsSetsOfClasses) {
   write_text(test_path_, "7 1:1\n");
   const auto set = open("3,1 1:1\n 1:1\n7 1:1\n");
-  EXPECT_TRUE(set->info.label_sets);
+  EXPECT_EQ(set->info.label, LabelKind::class_set);
   EXPECT_EQ(set->info.classes, 3);
   const auto classes = [&](const Split& split, int64_t i) {
     const auto span = split.label_set(i);

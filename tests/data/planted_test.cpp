@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "data/files.h"
 
@@ -12,7 +13,7 @@ std::vector<CatalogueEntry> planted_entries() {
 }
 
 TEST(PlantedSets, HaveTheShapesThatTheCatalogueTells) {
-  EXPECT_EQ(planted_entries().size(), 4u);
+  EXPECT_EQ(planted_entries().size(), 5u);
   for (const CatalogueEntry& e : planted_entries()) {
     if (e.name == "like-covtype") continue;  // large
     const auto set = open_dataset(e.name);
@@ -20,7 +21,7 @@ TEST(PlantedSets, HaveTheShapesThatTheCatalogueTells) {
     EXPECT_EQ(set->info.classes, e.classes) << e.name;
     EXPECT_EQ(set->train->size(), e.train) << e.name;
     EXPECT_EQ(set->test->size(), e.test) << e.name;
-    EXPECT_EQ(set->info.label_sets, e.name == "like-delicious");
+    EXPECT_EQ(set->info.label == LabelKind::class_set, e.name == "like-delicious");
     EXPECT_NE(set->info.note.find("has a loss of"), std::string::npos) << e.name;
     std::vector<bool> seen(static_cast<size_t>(e.classes));
     for (int64_t i = 0; i < e.test; ++i) {
@@ -31,9 +32,14 @@ TEST(PlantedSets, HaveTheShapesThatTheCatalogueTells) {
       ASSERT_LT(row.columns.back(), e.image[0]);
       ASSERT_EQ(std::ranges::adjacent_find(row.columns, std::ranges::greater_equal{}),
                 row.columns.end());
+      if (set->info.label == LabelKind::number) {
+        ASSERT_TRUE(std::isfinite(set->test->number(i)));
+        continue;
+      }
       for (const int32_t label : set->test->label_set(i))
         seen.at(static_cast<size_t>(label)) = true;
     }
+    if (set->info.label == LabelKind::number) continue;
     EXPECT_GT(std::count(seen.begin(), seen.end(), true), e.classes * 9 / 10) << e.name;
   }
 }

@@ -1,5 +1,7 @@
 // README's commands do what they say: each is run as it stands there, in their order, on little
 // data. Its C++ is built and run too, see tests/CMakeLists.txt.
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "cli/program.h"
@@ -49,6 +51,9 @@ TEST_F(Readme, CommandsRunAsTheyStandThere) {
   for (const char* picture : {"cat.jpg", "pictures/dog.jpg"}) {
     data::write_file(path(picture), data::encode_jpeg(data::gradient(40, 30)));
   }
+  std::string ratings;
+  for (int i = 0; i < 60; ++i) ratings += fmt::format("{}\t{}\t{}\t0\n", i % 8, i % 9, i % 5);
+  std::ofstream(path("u.data")) << ratings;
   write_script(path("crossbow"), "exec '" + crossbow_binary() + "' \"$@\"");
   write_script(path("dot"), "cat");  // Graphviz is not among what the program needs
 

@@ -211,11 +211,11 @@ TEST(Session, EvaluatesAnyNumberOfImages) {
     all.labels.insert(all.labels.end(), b.labels.begin(), b.labels.end());
     const auto e = session.evaluate(b.images, b.labels);
     loss += e.loss / 9;
-    right += e.accuracy / 9;
+    right += *e.accuracy / 9;
   }
   const auto whole = session.evaluate(all.images, all.labels);
   EXPECT_NEAR(whole.loss, loss, 1e-6);
-  EXPECT_NEAR(whole.accuracy, right, 1e-9);
+  EXPECT_NEAR(*whole.accuracy, right, 1e-9);
 }
 
 /// Their softmax gives the loss that evaluate() says.

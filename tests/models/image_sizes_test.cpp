@@ -12,7 +12,7 @@ namespace {
 
 class ImageSizes : public ::testing::TestWithParam<const Model*> {};
 
-INSTANTIATE_TEST_SUITE_P(Models, ImageSizes, ::testing::ValuesIn(all_models()), model_name);
+INSTANTIATE_TEST_SUITE_P(Models, ImageSizes, ::testing::ValuesIn(image_models()), model_name);
 
 /// Whether the model takes the images; a refusal must name the model, the size and the remedy.
 bool takes(const Model& model, const ModelSpec& spec) {

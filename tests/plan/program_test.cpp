@@ -121,6 +121,7 @@ TEST_P(MemoryPlanOfModel, ChangesNoBit) {
       planned.run();
       apart.run();
       for (const char* result : {"logits", "loss", "accuracy"}) {
+        if (!graph.outputs().contains(result)) continue;
         EXPECT_EQ(planned.values(result), apart.values(result)) << result;
       }
       EXPECT_TRUE(same_bytes(planned.replica().gradients, apart.replica().gradients));

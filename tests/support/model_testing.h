@@ -17,13 +17,27 @@ inline void PrintTo(const Model* model, std::ostream* out) {
 
 namespace crossbow::testing {
 
+/// Those that take images: all but models of ratings.
+inline std::vector<const Model*> image_models() {
+  std::vector<const Model*> models = all_models();
+  std::erase_if(models, [](const Model* model) { return !model->default_groups.empty(); });
+  return models;
+}
+
+/// Of sparse rows, and of the factors that only these have.
+inline bool is_of_rows(const Op& op) {
+  return op.name.starts_with("sparse_") || op.name == "column_slice" || op.name.starts_with("row_");
+}
+
 /// The model's forward graph for four samples; nets for 32×32 colour images get 8×8 ones.
 inline Graph small_model(const Model& model) {
-  ModelSpec spec;
-  spec.image = model.default_image;
+  ModelSpec spec = model.default_spec(/*batch=*/4);
   if (spec.image == Shape{3, 32, 32}) spec.image = {3, 8, 8};
-  spec.classes = model.default_classes;
-  spec.batch = 4;
+  if (!spec.groups.empty()) {
+    spec.image = {5};
+    spec.groups = {3, 2};                // so small that some random row has a column of each
+    spec.options.emplace("decay", "0");  // which is no part of the loss
+  }
   return build_model(model.name, spec);
 }
 

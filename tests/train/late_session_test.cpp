@@ -40,7 +40,7 @@ std::vector<float> said(const TinyData& data, SessionOptions o, const std::strin
   EXPECT_EQ(weights(), when_saved) << device;
   for (int i = 0; i < 3; ++i) step();
   const Evaluation test = session.evaluate();
-  for (const double x : {ahead.loss, ahead.accuracy, test.loss, test.accuracy}) {
+  for (const double x : {ahead.loss, *ahead.accuracy, test.loss, *test.accuracy}) {
     all.push_back(static_cast<float>(x));
   }
   const auto add = [&](const std::vector<float>& more) {

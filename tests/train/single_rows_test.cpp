@@ -78,7 +78,7 @@ TEST(SingleRows, AreRefusedByBenchToo) {
   options.sync = "none";
   options.deterministic = true;
   const RunConfig config = resolve(options, find_model(options.model).recipe);
-  EXPECT_EQ(error_of([&] { benchmark(config, spec_of(options), 0.1); }),
+  EXPECT_EQ(error_of([&] { benchmark(config, spec_of(options, config), 0.1); }),
             "layer bn14: batch norm learns from more than one value for each channel, but x is "
             "[1, 512]; train on at least 2 rows at a time");
 }

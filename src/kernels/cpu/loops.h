@@ -135,6 +135,7 @@ struct Loops {
   void (*scaled_difference)(const float* p, float uniform, float scale, float* y, int64_t n);
   double (*sum)(const float* x, int64_t n);
   double (*sum_of_squares)(const float* x, int64_t n);
+  double (*dot)(const float* a, const float* b, int64_t n);               // Σa·b
   double (*squared_distance)(const float* a, const float* b, int64_t n);  // Σ(a − b)²
   /// dx = scale·(a − b)
   void (*squared_distance_grad)(const float* a, const float* b, float scale, float* dx, int64_t n);

@@ -23,6 +23,25 @@ void sparse_rows(const Run& run) {
   std::copy_n(columns, end, run.out<int32_t>(1));
 }
 
+template <typename T>
+void column_slice(const Run& run) {
+  const auto& a = run.attrs<ColumnSliceAttributes>();
+  const int32_t *columns = run.in<int32_t>(1), *extents = run.in<int32_t>(2);
+  int32_t end = 0;
+  for (int64_t row = 0; row < run.in_shape(2)[0]; ++row) {
+    run.out<int32_t>(2)[2 * row] = end;
+    for (int32_t i = extents[2 * row]; i < extents[2 * row + 1]; ++i) {
+      const int64_t column = columns[i] - a.first;
+      if (column < 0 || column >= a.features) continue;
+      run.out<T>(0)[end] = run.in<T>(0)[i];
+      run.out<int32_t>(1)[end++] = static_cast<int32_t>(column);
+    }
+    run.out<int32_t>(2)[2 * row + 1] = end;
+  }
+}
+
+const RegisterKernel kColumnSlice{"ref", "column_slice",
+                                  prepare<column_slice<float>, column_slice<double>>};
 const RegisterKernel kSparseRows{"ref", "sparse_rows",
                                  prepare<sparse_rows<float>, sparse_rows<double>>};
 

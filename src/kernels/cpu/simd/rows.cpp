@@ -42,6 +42,11 @@ void scaled_difference(const float* p, float uniform, float scale, float* y, int
       n, [=](F32 v) { return scale * (v - uniform); }, y, p);
 }
 
+double dot(const float* a, const float* b, int64_t n) {
+  return reduce(
+      n, [](F32 u, F32 v) { return u * v; }, a, b);
+}
+
 double squared_distance(const float* a, const float* b, int64_t n) {
   return reduce(
       n, [](F32 u, F32 v) { return (u - v) * (u - v); }, a, b);
@@ -69,6 +74,7 @@ void add_rows(Loops& loops) {
   loops.softmax_grad = softmax_grad;
   loops.scaled_difference = scaled_difference;
   loops.sum = sum_of;
+  loops.dot = dot;
   loops.squared_distance = squared_distance;
   loops.squared_distance_grad = squared_distance_grad;
   loops.sigmoid_cross_entropy = sigmoid_cross_entropy;
