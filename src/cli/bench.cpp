@@ -185,6 +185,7 @@ Run add_bench(CLI::App& root) {
                            "gossip-probability",
                            "staleness",
                            "precision",
+                           "loss",
                            "seed",
                            "deterministic",
                            "momentum",

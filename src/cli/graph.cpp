@@ -148,7 +148,7 @@ Run add_graph(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("graph", "print a model's graph, shapes and memory plan");
   const auto flags = std::make_shared<Flags>();
   flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners", "sync",
-                           "threads-per-learner", "precision", "momentum"});
+                           "threads-per-learner", "precision", "loss", "momentum"});
   app.add_flag("--training", flags->training, "show the backward part too");
   app.add_flag("--dot", flags->dot, "print the graph for Graphviz");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

@@ -79,13 +79,20 @@ void print_one(const Facts& f) {
   const Recipe& r = m.recipe;
   put("{}: {}\n", m.name, m.summary);
   put("  parameters    {}\n", grouped(f.parameters));
-  put("  forward       {:.1f} MFLOP an image\n", f.flops / 1e6);
-  put("  images        {} in {} classes, unless the data set has others\n", m.default_image.str(),
-      m.default_classes);
+  put("  forward       {:.4g} MFLOP {}\n", f.flops / 1e6,
+      m.default_groups.empty() ? "an image" : "a rating");
+  if (m.default_groups.empty()) {
+    put("  images        {} in {} classes, unless the data set has others\n", m.default_image.str(),
+        m.default_classes);
+  } else {
+    put("  ratings       by {} users of {} items, unless the data set has others\n",
+        grouped(m.default_groups[0]), grouped(m.default_groups[1]));
+  }
   if (!m.options_help.empty()) put_wrapped(stdout, "  options       ", m.options_help);
   put("recipe (what `crossbow train --model {}` uses unless told otherwise)\n", m.name);
   put("  data          {}\n  epochs        {}\n", r.data, r.epochs);
   put_wrapped(stdout, "  lr            ", fmt::format("{}, {}", r.lr, schedule_text(r)));
+  if (r.loss != Recipe{}.loss) put("  loss          {}\n", r.loss);
   put("  momentum      {}\n  weight decay  {}\n", r.momentum, r.weight_decay);
   put("  augmentation  {}\n",
       r.pad == 0 && !r.mirror

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <utility>
 
 #include "cli/command.h"
 #include "core/error.h"
@@ -18,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kExamples = R"(Examples:
-  crossbow runs                          those in ./runs, the most accurate first
+  crossbow runs                          those in ./runs, the best first
   crossbow runs runs/mnist runs/mnist-2  two of them
   crossbow runs experiments --json       those in a folder
 )";
@@ -51,7 +53,11 @@ std::vector<RunSummary> list(const std::vector<std::string>& folders) {
   std::vector<RunSummary> runs;
   for (const std::string& folder : folders) add_runs_of(folder, runs);
   std::stable_sort(runs.begin(), runs.end(), [](const RunSummary& a, const RunSummary& b) {
-    return a.best_test_accuracy.value_or(-1) > b.best_test_accuracy.value_or(-1);
+    const auto rank = [](const RunSummary& run) {  // those without a test are the last
+      constexpr double kNone = std::numeric_limits<double>::infinity();
+      return std::pair(-run.best_test_accuracy.value_or(-1), run.best_test_rmse.value_or(kNone));
+    };
+    return rank(a) < rank(b);
   });
   return runs;
 }
@@ -75,6 +81,8 @@ Json to_json(const RunSummary& run, const std::vector<std::string>& differing) {
   j["epochs"] = run.epochs;
   j["final_test_accuracy"] = crossbow::to_json(run.final_test_accuracy);
   j["best_test_accuracy"] = crossbow::to_json(run.best_test_accuracy);
+  if (run.best_test_rmse) j["final_test_rmse"] = crossbow::to_json(run.final_test_rmse);
+  if (run.best_test_rmse) j["best_test_rmse"] = *run.best_test_rmse;
   j["best_epoch"] = run.best_epoch ? Json(*run.best_epoch) : Json(nullptr);
   j["train_seconds"] = run.train_seconds;
   j["images_per_second"] = run.images_per_second;
@@ -83,8 +91,8 @@ Json to_json(const RunSummary& run, const std::vector<std::string>& differing) {
   return j;
 }
 
-std::string accuracy_text(const std::optional<double>& accuracy) {
-  return accuracy ? percent(*accuracy) : "-";
+std::string test_text(const std::optional<double>& accuracy, const std::optional<double>& rmse) {
+  return accuracy ? percent(*accuracy) : rmse ? fmt::format("{:.4f}", *rmse) : "-";
 }
 
 /// Where the folder's settings differ, then what is odd about it.
@@ -113,8 +121,9 @@ void print_table(const std::vector<RunSummary>& runs) {
   for (const RunSummary& run : runs) {
     const bool planned = run.options && run.options->epochs;
     put_row(stdout, printable(run.folder.string()), name,
-            fmt::format(" {:>9} {:>9} {:>7} {:>9.1f} {:>9}", accuracy_text(run.best_test_accuracy),
-                        accuracy_text(run.final_test_accuracy),
+            fmt::format(" {:>9} {:>9} {:>7} {:>9.1f} {:>9}",
+                        test_text(run.best_test_accuracy, run.best_test_rmse),
+                        test_text(run.final_test_accuracy, run.final_test_rmse),
                         planned ? fmt::format("{}/{}", run.epochs, *run.options->epochs)
                                 : std::to_string(run.epochs),
                         run.train_seconds, grouped(std::llround(run.images_per_second))));
@@ -140,7 +149,7 @@ int run(const Flags& flags) {
 
 Run add_runs(CLI::App& root) {
   CLI::App& app =
-      *root.add_subcommand("runs", "compare runs: settings that differ, accuracy, time");
+      *root.add_subcommand("runs", "compare runs: settings that differ, accuracy or RMSE, time");
   const auto flags = std::make_shared<Flags>();
   app.add_option("folder", flags->folders, "runs, or folders of runs [runs]")->type_name("DIR");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

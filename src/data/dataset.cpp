@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "core/planned.h"
+#include "core/text.h"
 #include "data/memory.h"
 #include "data/source.h"
 
@@ -146,6 +147,13 @@ std::shared_ptr<const RowRoom> room_of(const Split& train, const Split& test, in
   room->mean = static_cast<double>(room->most.back()) / static_cast<double>(lengths.size());
   if (room->mean >= kSparse * static_cast<double>(features)) return nullptr;
   return room;
+}
+
+std::string shape_text(const Shape& image, int64_t classes, const std::vector<int64_t>& groups) {
+  if (groups.size() == 2) {
+    return fmt::format("{} users and {} items", grouped(groups[0]), grouped(groups[1]));
+  }
+  return fmt::format("shape {} in {} classes", image.str(), classes);
 }
 
 std::vector<std::string> numbered_classes(int64_t n) {

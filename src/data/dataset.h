@@ -35,12 +35,16 @@ struct Info {
   std::shared_ptr<const RowRoom> room = nullptr;
   /// Of ratings the columns of users, then those of items: a row has one of each group. Else empty.
   std::vector<int64_t> groups = {};
+  uint32_t group_names = 0;  // a checksum of what the file calls them; 0: not known
 
   bool has_images() const { return image.rank() != 1; }
   /// What a sample is called.
   std::string_view noun() const { return has_images() ? "image" : "row"; }
   BatchFormat batch_format() const { return BatchFormat::of(image, classes, label, room); }
 };
+
+/// Of an Info's members: "shape [3, 32, 32] in 10 classes", or "943 users and 1,682 items".
+std::string shape_text(const Shape& image, int64_t classes, const std::vector<int64_t>& groups);
 
 /// What belongs to sample `i`, of things one after the other: those up to `ends[i]`.
 template <typename T>

@@ -1,5 +1,7 @@
 #include "data/rating_set.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -45,6 +47,10 @@ class Names {
     }
   }
   int64_t size() const { return std::ssize(names_); }
+  uint32_t checksum(uint32_t before) const {
+    return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const uint8_t*>(names_.data()),
+                                         names_.size() * sizeof(int64_t)));
+  }
   int32_t column_of(int64_t name) const {
     return static_cast<int32_t>(std::ranges::lower_bound(names_, name) - names_.begin());
   }
@@ -104,14 +110,16 @@ std::shared_ptr<const Dataset> open_ratings(const Path& path, const OpenOptions&
   take(std::move(pieces), users, items, train, test_path.empty() ? &test : nullptr);
   take(std::move(test_pieces), users, items, test, nullptr);
   std::string note = test_path.empty() ? HeldOut::note(path, std::ssize(test.ratings)) : "";
-  return rating_set("ratings", users.size(), items.size(), std::move(train), std::move(test),
-                    std::move(note));
+  auto set = rating_set("ratings", users.size(), items.size(), std::move(train), std::move(test),
+                        std::move(note));
+  set->info.group_names = items.checksum(users.checksum(0));
+  return set;
 }
 
 }  // namespace
 
-std::shared_ptr<const Dataset> rating_set(const std::string& name, int64_t users, int64_t items,
-                                          RatedPairs train, RatedPairs test, std::string note) {
+std::shared_ptr<Dataset> rating_set(const std::string& name, int64_t users, int64_t items,
+                                    RatedPairs train, RatedPairs test, std::string note) {
   Info info{.name = name};
   info.image = {users + items};
   info.classes = 1;

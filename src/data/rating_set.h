@@ -19,7 +19,7 @@ struct RatedPairs {
   std::vector<float> ratings;  // one a pair
 };
 
-std::shared_ptr<const Dataset> rating_set(const std::string& name, int64_t users, int64_t items,
-                                          RatedPairs train, RatedPairs test, std::string note);
+std::shared_ptr<Dataset> rating_set(const std::string& name, int64_t users, int64_t items,
+                                    RatedPairs train, RatedPairs test, std::string note);
 
 }  // namespace crossbow::data

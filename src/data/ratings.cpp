@@ -1,5 +1,6 @@
 #include "data/ratings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -24,7 +25,7 @@ class Line {
   Line(const char* begin, const char* end) : at_(begin), end_(end) { skip_blanks(); }
 
   bool is_empty() const { return at_ == end_; }
-  bool begins_with_number() const { return at_ < end_ && (is_digit(*at_) || *at_ == '-'); }
+  bool has_digit() const { return std::any_of(at_, end_, is_digit); }
 
   Rating parse() {
     Rating rating{};
@@ -52,7 +53,7 @@ class Line {
       at_ += 2;
     } else if (at_ < end_ && (*at_ == ',' || *at_ == ';')) {
       ++at_;
-    } else if (at_ == last) {
+    } else if (at_ == last && at_ < end_) {
       at_ = begin;
       refuse(what);
     }
@@ -86,8 +87,12 @@ void parse_ratings(std::string_view text, int64_t first_line, std::vector<Rating
   const auto lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
   ratings.reserve(ratings.size() + lines);
   for_each_line(text, first_line, [&](int64_t number, const char* begin, const char* end) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (number == 1 && std::string_view(begin, end).starts_with(kByteOrderMark)) {
+      begin += kByteOrderMark.size();
+    }
     Line line(begin, end);
-    const bool header = number == 1 && !line.begins_with_number();
+    const bool header = number == 1 && !line.has_digit();
     if (!line.is_empty() && !header) ratings.push_back(line.parse());
   });
 }

@@ -1,6 +1,7 @@
-// What a classifier is trained by. The losses have PyTorch's names and compare the net's outputs
-// with class labels; ops/loss.h has their equations. BCEWithLogitsLoss and MSELoss are means over
-// the classes too, so their gradients are smaller than cross-entropy's, and want a higher rate.
+// What a net is trained by. The losses have PyTorch's names and compare the net's outputs with
+// labels: classes, sets of classes or, MSELoss alone, numbers; ops/loss.h has their equations.
+// BCEWithLogitsLoss and MSELoss are means over the classes too, so their gradients are smaller than
+// cross-entropy's, and want a higher rate.
 #pragma once
 
 #include <variant>
@@ -14,12 +15,12 @@ struct CrossEntropyLoss {
 };
 /// Of each class's sigmoid alone; with one logit for two classes, that of class 1.
 struct BCEWithLogitsLoss {};
-/// The distance from 1 for a row's class and from 0 for the others.
+/// The distance from a number, or from 1 for a row's class and from 0 for the others.
 struct MSELoss {};
 
 using Loss = std::variant<CrossEntropyLoss, BCEWithLogitsLoss, MSELoss>;
 
-/// Labels i32 [N] -> a scalar.
+/// Labels i32 [N], or f32 [N, classes] of sets of classes and of numbers -> a scalar.
 Tensor append_loss(const Loss& loss, Tensor logits, Tensor labels);
 
 /// Of a net whose outputs are all 0, as those of a net without training nearly are; and of the best

@@ -63,6 +63,9 @@ void expect_loss(const ModelSpec& spec) {
   if (spec.label == LabelKind::number && !std::holds_alternative<MSELoss>(spec.loss)) {
     fail_usage("`loss`: what is learnt of each sample is a number, not a class; choose mse");
   }
+  if (spec.label == LabelKind::number && spec.classes != 1) {
+    fail_usage("samples with a number each have one class, and not {}", spec.classes);
+  }
 }
 
 }  // namespace

@@ -19,6 +19,14 @@ std::vector<TensorType> infer_dot_grad(const Node&, std::span<const TensorType> 
   return {in[1], in[2]};
 }
 
+double flops_dot(const Node&, std::span<const TensorType> in) {
+  return 2 * static_cast<double>(in[0].shape.elements());
+}
+
+double flops_dot_grad(const Node&, std::span<const TensorType> in) {
+  return 2 * static_cast<double>(in[1].shape.elements());
+}
+
 std::vector<TensorType> infer_decay(const Node& node, std::span<const TensorType> in) {
   const float decay = node.attrs<RowDecayAttributes>().decay;
   if (!(decay >= 0 && std::isfinite(decay))) fail("the decay {} is no number from 0 on", decay);
@@ -30,9 +38,13 @@ std::vector<Case> decay_cases();
 void dot_gradient(GradientContext& c);
 void decay_gradient(GradientContext& c);
 
-const Op& kDot = register_op(
-    {.name = "row_dot", .infer = infer_dot, .gradient = dot_gradient, .cases = dot_cases});
-const Op& kDotGrad = register_op({.name = "row_dot_grad", .infer = infer_dot_grad});
+const Op& kDot = register_op({.name = "row_dot",
+                              .infer = infer_dot,
+                              .gradient = dot_gradient,
+                              .flops = flops_dot,
+                              .cases = dot_cases});
+const Op& kDotGrad =
+    register_op({.name = "row_dot_grad", .infer = infer_dot_grad, .flops = flops_dot_grad});
 const Op& kDecay = register_op({.name = "row_decay",
                                 .infer = infer_decay,
                                 .gradient = decay_gradient,

@@ -46,8 +46,9 @@ struct Checkpoint {
   int64_t classes = 0;
   /// One a class, and how its images became numbers; older checkpoints have neither.
   std::vector<std::string> class_names;
-  LabelKind label = LabelKind::one_class;  // these two as data::Info has them
+  LabelKind label = LabelKind::one_class;  // these three as data::Info has them
   std::vector<int64_t> groups;
+  uint32_t group_names = 0;
   std::optional<data::Normalisation> normalisation;
   int64_t samples = 0;  // training images
   Position position;
@@ -59,7 +60,8 @@ struct Checkpoint {
   /// Whether the set's samples and labels are of the kind that the run was trained on.
   bool fits(const data::Info& info) const {
     return image == info.image && classes == info.classes && label == info.label &&
-           groups == info.groups;
+           groups == info.groups &&
+           (group_names == 0 || info.group_names == 0 || group_names == info.group_names);
   }
 };
 

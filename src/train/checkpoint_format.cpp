@@ -117,6 +117,7 @@ json header_of(const Checkpoint& c) {
           {"class_names", c.class_names},
           {"labels", kLabelNames[static_cast<size_t>(c.label)]},
           {"groups", c.groups},
+          {"group_names", c.group_names},
           {"normalisation", normalisation_json(c.normalisation)},
           {"samples", c.samples},
           {"position", to_json(c.position)},
@@ -192,6 +193,7 @@ void expect_within_epoch(const Checkpoint& c) {
 void bring_up_to_date(TrainOptions& options) {
   if (options.sync == "sma") options.sync = "sma-paper";
   if (!is_alone(options)) options.lr_scaling = "none";
+  if (!options.loss) options.loss = "cross-entropy";  // there was no other
 }
 
 /// The tensors' values lie in `file` from `at` to `end`.
@@ -210,6 +212,7 @@ Checkpoint from_header(const json& header, const FileBytes& file, int64_t at, in
   c.class_names = header.value("class_names", c.class_names);
   c.label = label_from(header);
   c.groups = header.value("groups", c.groups);
+  c.group_names = header.value("group_names", c.group_names);
   if (!c.class_names.empty() && static_cast<int64_t>(c.class_names.size()) != c.classes) {
     fail("it names {} of {} classes", c.class_names.size(), c.classes);
   }

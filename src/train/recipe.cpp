@@ -88,7 +88,11 @@ ModelSpec spec_of(const data::Info& info, int64_t batch, const Loss& loss) {
 }
 
 ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
-  if (!asked.data) return find_model(config.model).default_spec(config.batch);
+  if (!asked.data) {
+    ModelSpec spec = find_model(config.model).default_spec(config.batch);
+    spec.loss = config.loss;
+    return spec;
+  }
   const data::CatalogueEntry& entry = data::catalogue_entry(config.data);
   if (entry.image.rank() > 0 && !entry.rows) {
     return {entry.image, entry.classes, config.batch, {}, config.loss};

@@ -32,7 +32,8 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   }
   if (dataset->info.label == LabelKind::number && std::isfinite(config.target_accuracy)) {
     fail_usage(
-        "`target-accuracy`: {} is learnt by numbers, of which there is none; use target-loss",
+        "`target-accuracy`: {} has ratings, which have no accuracy; use `target-loss`, the RMSE's "
+        "square",
         config.data);
   }
   if (!dataset->info.note.empty()) observer.note(dataset->info.note);
@@ -40,9 +41,12 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   if (const auto note = sparse_note(config, *dataset)) observer.note(*note);
   if (from && (!from->fits(dataset->info) || from->samples != samples)) {
     fail(
-        "{} is not the data that the run was trained on: it had {} {}s of shape {} in {} "
-        "classes",
-        config.data, from->samples, dataset->info.noun(), from->image.str(), from->classes);
+        "{} is not the data that the run was trained on: that had {} {}s of {}, and this has {} of "
+        "{}{}",
+        config.data, from->samples, dataset->info.noun(),
+        data::shape_text(from->image, from->classes, from->groups), samples,
+        data::shape_text(dataset->info.image, dataset->info.classes, dataset->info.groups),
+        from->groups.empty() ? "" : "; and users and items need the same numbers");
   }
   return dataset;
 }

@@ -23,11 +23,14 @@ void summarise(const Checkpoint& c, RunSummary& run) {
   run.arrangement = c.position.arrangement;
   for (const EpochRecord& e : c.history) {
     run.train_seconds += e.seconds;
-    if (e.test_loss) run.final_test_accuracy = e.test_accuracy;
+    if (!e.test_loss) continue;
+    run.final_test_accuracy = e.test_accuracy;
+    run.final_test_rmse = e.test_rmse;
   }
   run.train_seconds += c.position.seconds;
   if (const EpochRecord* best = best_of(c.history)) {
     run.best_test_accuracy = best->test_accuracy;
+    run.best_test_rmse = best->test_rmse;
     run.best_epoch = best->epoch;
   }
   const auto samples = static_cast<double>(c.samples);

@@ -16,7 +16,9 @@ struct RunSummary {
   std::string problem;  // why there is nothing more to tell; else a remark, or empty
   std::optional<TrainOptions> options;  // unset where not even they can be read
   int64_t epochs = 0;                   // done
+  /// As Evaluation's: of ratings RMSE, else accuracy.
   std::optional<double> final_test_accuracy, best_test_accuracy;
+  std::optional<double> final_test_rmse, best_test_rmse;
   std::optional<int64_t> best_epoch;
   double train_seconds = 0, images_per_second = 0;
   Arrangement arrangement;  // at the end

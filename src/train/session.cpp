@@ -66,7 +66,9 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
     fail_usage("image and classes are those of the data set: leave them out");
   }
   if (dataset->info.label != LabelKind::one_class) {
-    fail_usage("a session's samples have one class each, and not those of {}", dataset->info.name);
+    fail_usage("a session's samples have one class each, but those of {} have {}",
+               dataset->info.name,
+               dataset->info.label == LabelKind::number ? "numbers" : "sets of classes");
   }
   if (s.batch > dataset->train->size()) {
     fail_usage("`batch` {}: {} has {} training images only", s.batch, dataset->info.name,

@@ -68,8 +68,10 @@ std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
   dataset = in_batches_for(config_, std::move(dataset));
   const data::Info& info = dataset->info;
   if (!checkpoint_.fits(info)) {
-    fail("the model takes inputs of shape {} in {} classes, but {} has {} in {}",
-         checkpoint_.image.str(), checkpoint_.classes, info.name, info.image.str(), info.classes);
+    fail("the model takes inputs of {}, but {} has {}{}",
+         data::shape_text(checkpoint_.image, checkpoint_.classes, checkpoint_.groups), info.name,
+         data::shape_text(info.image, info.classes, info.groups),
+         checkpoint_.groups.empty() ? "" : "; and users and items need the same numbers");
   }
   const std::vector<std::string>& names = checkpoint_.class_names;
   const auto [was, is] =

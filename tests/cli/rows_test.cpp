@@ -105,6 +105,12 @@ TEST_F(RowsProgram, MayBeRatings) {
   const json more = trained("train --resume run --epochs 8");
   EXPECT_TRUE(more["final_test_accuracy"].is_null());
   EXPECT_EQ(more["final_test_rmse"], more["history"].back()["test_rmse"]);
+  const json compared = json::parse(crossbow("runs run --json").out)["runs"][0];
+  EXPECT_EQ(compared["final_test_rmse"], more["final_test_rmse"]);
+  EXPECT_EQ(compared["best_test_rmse"], more["best_test_rmse"]);
+  expect_says(crossbow("runs run").out,
+              fmt::format(" {:.4f}", more["best_test_rmse"].get<double>()));
+  expect_says(crossbow("models factorisation").out, "ratings       by 943 users of 1,682 items");
   expect_says(crossbow("convert ratings:set libsvm:x").err, "has numbers for labels");
   expect_says(crossbow("graph --model factorisation --data ratings:set").out, "row_dot");
   EXPECT_EQ(crossbow("bench --model factorisation --data ratings:set --seconds 0.1").code, 0);

@@ -29,6 +29,9 @@ TEST(Ratings, AreReadAsMovieLensHasThem) {
   EXPECT_EQ(parse("9223372036854775807 0 -1e3"),
             (std::vector<Triplet>{{9223372036854775807, 0, -1000.0f}}));
   EXPECT_TRUE(parse("user item rating\n").empty());
+  EXPECT_EQ(parse("\xEF\xBB\xBF"
+                  "1,2,3\n"),
+            (std::vector<Triplet>{{1, 2, 3.0f}}));
   EXPECT_TRUE(parse("").empty());
 }
 
@@ -38,7 +41,7 @@ TEST(Ratings, ErrorsNameLineAndReason) {
   };
   because("userId,movieId,rating\n", "line 5: no user at 'userId,movieId,rating'");
   because("1 2 3\n1 2 \n", "line 6: no rating at ''");
-  because("1 2", "line 5: no item at '2'");
+  because("1 2", "line 5: no rating at ''");
   because("1 x 3", "no item at 'x 3'");
   because("1 2 good", "no rating at 'good'");
   because("1.5 2 3", "no user at '1.5 2 3'");
@@ -96,7 +99,7 @@ TEST_F(RatingSets, HoldOutATenth) {
 }
 
 TEST_F(RatingSets, NameTheFile) {
-  EXPECT_ERROR(open("1 2 3\n4 5\n"), path_.string() + ": line 2: no item at '5'");
+  EXPECT_ERROR(open("1 2 3\n4 5\n"), path_.string() + ": line 2: no rating at ''");
   EXPECT_ERROR(open("user,item,rating\n"), path_.string() + " holds no ratings");
   EXPECT_ERROR(open("1 2 3\n"), "a single row");
 }
