@@ -37,6 +37,14 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
   }
 }
 
+void OptionFlags::add_alias(CLI::App& app, const std::string& flag, const std::string& option,
+                            const std::string& help) {
+  app.add_option_function<std::string>(
+         "--" + flag, [this, option](const std::string& text) { given_[option] = text; }, help)
+      ->type_name(std::string(find_option(option)->value))
+      ->take_last();
+}
+
 void OptionFlags::add_config(CLI::App& app) {
   app.add_option("--config", config_, "read options from this file; flags win over it")
       ->type_name("FILE.toml");

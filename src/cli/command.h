@@ -18,6 +18,7 @@ namespace crossbow::cli {
 using Run = std::function<int()>;
 
 Run add_train(CLI::App& root);
+Run add_simulate(CLI::App& root);
 Run add_eval(CLI::App& root);
 Run add_predict(CLI::App& root);
 Run add_runs(CLI::App& root);
@@ -34,6 +35,9 @@ class OptionFlags {
  public:
   /// Adds those named, or all.
   void add(CLI::App& app, std::initializer_list<std::string_view> names = {});
+  /// Adds another flag for an option.
+  void add_alias(CLI::App& app, const std::string& flag, const std::string& option,
+                 const std::string& help);
   /// Adds `--config`.
   void add_config(CLI::App& app);
 

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples =
+constexpr const char* kTrainExamples =
     R"(What shows no [default] comes from the model's recipe: see crossbow models NAME.
 
 Examples:
@@ -39,10 +39,28 @@ Examples:
     "Ctrl-C, SIGTERM and SIGHUP save the run and exit with 130, 143 and 129; so does a standard "
     "output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
 
+constexpr const char* kSimulateExamples =
+    R"(Trains as crossbow train --clock virtual does, and tells how long so many machines would take:
+steps, messages and failures come at virtual times, and the same seed brings the same bits. A step
+takes 0.01 s, and a tenth of that more or less, unless --step-times says otherwise. A message has
+the model's weights. Learners that wait for each other wait for their steps and for a sum, which
+takes two latencies and the time of two messages through a card.
+
+Examples:
+  crossbow simulate --nodes 32 --sync gossip-pull
+  crossbow simulate --nodes 128 --sync ssgd --batch 4 --latency 50e-6 --bandwidth 1.25e9
+  crossbow simulate --nodes 8 --sync async-easgd --straggler 0:4 --fail 1:20
+  crossbow simulate --nodes 8 --sync sma --step-times recorded:steps.txt --json
+
+)"
+    "Ctrl-C, SIGTERM and SIGHUP save the run, which --resume goes on with.\n";
+
 struct Flags {
   OptionFlags options;
   std::string resume;
-  bool json = false;
+  bool json = false, simulates = false;
+
+  const char* command() const { return simulates ? "crossbow simulate" : "crossbow train"; }
 };
 
 /// Makes runs/MODEL-DATA-N, N the first that is free.
@@ -205,6 +223,12 @@ void print_nodes(std::FILE* out, const TrainResult& r) {
   if (others > 0) {
     put_wrapped(out, "            ", fmt::format("and {} more: --json lists all", others));
   }
+  int64_t messages = 0;
+  for (const NodeState& node : r.nodes) messages += node.numbers.sent;
+  if (messages > 0) {
+    put_wrapped(out, "  messages  ",
+                fmt::format("{} of {} bytes", grouped(messages), grouped(4 * r.parameters)));
+  }
   if (!r.nodes.empty() && !r.history.empty() && r.history.back().distance) {
     put_wrapped(out, "  spread    ",
                 fmt::format("{:.4g}, the nodes' distance from what is evaluated",
@@ -248,7 +272,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
                           grouped(std::llround(r.images_per_second)), r.train_seconds, r.seconds));
   if (r.virtual_seconds) {
     put_wrapped(out, "  virtual   ",
-                fmt::format("{:.1f} s on the virtual clock, of learners on a processor each",
+                fmt::format("{:.4g} s on the virtual clock, of learners on a processor each",
                             *r.virtual_seconds));
   }
   print_goodput(out, r);
@@ -268,6 +292,34 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   if (!r.interrupted) put_wrapped(out, "  next      ", fmt::format("crossbow eval {}", folder));
 }
 
+/// Before a configuration file and flags change it.
+TrainOptions simulation() {
+  TrainOptions options;
+  options.clock = "virtual";
+  options.step_times = "lognormal:0.01:0.1";
+  return options;
+}
+
+void expect_simulation(const TrainOptions& options) {
+  if (options.clock != "virtual") {
+    fail_usage("`clock` real: a simulation has the virtual one; use crossbow train");
+  }
+  if (options.sync == "none" || options.learners.value_or(2) < 2) {
+    fail_usage(
+        "a simulation is of several nodes: say how many with --nodes, and how they agree "
+        "with `sync`");
+  }
+  if (!options.learners) fail_usage("say how many nodes there are, for example --nodes 8");
+  if (!options.step_times)
+    fail_usage("`step-times`: a simulation needs to know how long a step is");
+}
+
+TrainOptions simulated(const OptionFlags& flags) {
+  TrainOptions options = flags.apply(simulation());
+  expect_simulation(options);
+  return options;
+}
+
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   const InterruptGuard guard;
   Reporter reporter(out);
@@ -277,7 +329,9 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   }
   const std::string replay = flags.options.given("replay").value_or("auto");
   TrainOptions options =
-      flags.options.apply(replay == "auto" ? TrainOptions{} : options_to_replay(replay));
+      flags.simulates
+          ? simulated(flags.options)
+          : flags.options.apply(replay == "auto" ? TrainOptions{} : options_to_replay(replay));
   const bool own_folder = !options.out;
   if (own_folder) options.out = new_run_folder(options);
   try {
@@ -301,18 +355,27 @@ int run(const Flags& flags) {
     result = train_and_report(flags, out);
   } catch (const Interrupted& e) {
     if (!InterruptGuard::requested()) throw;
-    complain("crossbow train", e.what());
+    complain(flags.command(), e.what());
     return exit_code_of(InterruptGuard::signal());
   }
   print_summary(out, result);
   if (flags.json) print_json(to_json(result));
   if (!result.interrupted) return 0;
-  const std::string resume = "go on with crossbow train --resume " + *result.options.out;
+  const std::string resume =
+      fmt::format("go on with {} --resume {}", flags.command(), *result.options.out);
   if (!InterruptGuard::requested()) {
     fail("standard output takes no more, so the run was saved and ended; {}", resume);
   }
-  complain("crossbow train", "interrupted; " + resume);
+  complain(flags.command(), "interrupted; " + resume);
   return exit_code_of(InterruptGuard::signal());
+}
+
+void add_flags(CLI::App& app, Flags& flags) {
+  flags.options.add(app);
+  flags.options.add_config(app);
+  app.add_option("--resume", flags.resume, "go on with the run in this folder")->type_name("DIR");
+  app.add_flag("--json", flags.json,
+               "put one JSON object on standard output, all else on standard error");
 }
 
 }  // namespace
@@ -320,12 +383,18 @@ int run(const Flags& flags) {
 Run add_train(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("train", "train a model on a data set");
   const auto flags = std::make_shared<Flags>();
-  flags->options.add(app);
-  flags->options.add_config(app);
-  app.add_option("--resume", flags->resume, "go on with the run in this folder")->type_name("DIR");
-  app.add_flag("--json", flags->json,
-               "put one JSON object on standard output, all else on standard error");
-  app.footer(sync_names() + kExamples);
+  add_flags(app, *flags);
+  app.footer(sync_names() + kTrainExamples);
+  return [flags] { return run(*flags); };
+}
+
+Run add_simulate(CLI::App& root) {
+  CLI::App& app = *root.add_subcommand("simulate", "train on virtual machines, and time them");
+  const auto flags = std::make_shared<Flags>();
+  flags->simulates = true;
+  flags->options.add_alias(app, "nodes", "learners", "machines, each with one learner: --learners");
+  add_flags(app, *flags);
+  app.footer(sync_names() + kSimulateExamples);
   return [flags] { return run(*flags); };
 }
 

@@ -18,7 +18,6 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"mpi", kMachines},
                                 {"hosts", kMachines},
                                 {"distributed", kMachines},
-                                {"nodes", kMachines},
                                 {"ranks", kMachines},
                                 {"min-ranks", kMachines},
                                 {"spares", kMachines},
@@ -33,7 +32,6 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"export", "export of models"},
                                 {"import", "import of models"},
-                                {"simulate", "simulation of several machines"},
                                 {"report", "report of a run"}};
 
 }  // namespace

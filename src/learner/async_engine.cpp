@@ -30,7 +30,7 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
       settings_(std::move(settings)),
       nodes_(algorithm, layout(), options.optimizer, device(0),
              {options.learners, options.seed, options.clip_norm,
-              models[0]->options().update.has_value()}),
+              models[0]->options().update.has_value(), settings_.pace.network}),
       live_(models[0]->options().update.has_value()),
       clocks_(static_cast<size_t>(options.learners)),
       coordinator_(make_coordinator(algorithm, settings_, options.batch)),
@@ -198,6 +198,7 @@ void AsyncEngine::describe_turn(int node) {
   NodeClock& c = clock(node);
   NodeState& s = c.state;
   const double time = s.time;
+  nodes_.begin_turn(node, time);
   if (s.stepping) {
     nodes_.end_step(node, learner(node).gradients(), s.lr, has_replica(node));
     dispatcher_.done(node);
@@ -210,28 +211,70 @@ void AsyncEngine::describe_turn(int node) {
     s.report.staleness += staleness;
     s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
   }
+  if (fails_now(node)) {
+    fail_in_turn(node);
+  } else {
+    begin_next_step(node);
+  }
+  for (NodeClock& other : clocks_) {
+    if (!other.state.held) continue;
+    count_waiting(other, 0, time - other.state.time);
+    other.state.time = std::max(other.state.time, time);
+  }
+  let_go_on();
+  ++turns_;
+  if (in_order()) order_.push_back(node);
+}
+
+void AsyncEngine::begin_next_step(int node) {
+  NodeClock& c = clock(node);
+  NodeState& s = c.state;
   const bool may_begin = this->may_begin(node);
   std::optional<Work> work;
   if (may_begin) work = dispatcher_.next(node);
   s.stepping = work.has_value();
   s.held = !may_begin && dispatcher_.left();
   c.parked = !s.stepping && !s.held;
-  if (work) {
-    nodes_.begin_step(node);
-    s.lr = segment().rate(work->first) *
-           std::pow(static_cast<double>(work->size) / settings_.rate_size, settings_.rate_exponent);
-    s.rows = rows_of(*work);
-    s.time += settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
-                                      work->size * options().batch.rows);
-    c.works[static_cast<size_t>(c.number++) % c.works.size()] = *work;
-    s.updates_before = updates_;
-  }
-  for (NodeClock& other : clocks_) {
-    if (other.state.held) other.state.time = std::max(other.state.time, time);
-  }
-  let_go_on();
-  ++turns_;
-  if (in_order()) order_.push_back(node);
+  if (work) nodes_.begin_step(node);
+  count_waiting(c, 0, nodes_.ready(node) - s.time);
+  s.time = nodes_.ready(node);
+  if (!work) return;
+  s.lr = segment().rate(work->first) *
+         std::pow(static_cast<double>(work->size) / settings_.rate_size, settings_.rate_exponent);
+  s.rows = rows_of(*work);
+  const double takes = settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
+                                               work->size * options().batch.rows);
+  s.time += takes;
+  count_busy(c, 0, takes);
+  c.works[static_cast<size_t>(c.number++) % c.works.size()] = *work;
+  s.updates_before = updates_;
+}
+
+/// A node that fails before it would be done with its next step does not begin it.
+bool AsyncEngine::fails_now(int node) const {
+  if (settings_.clock != AsyncSettings::Clock::virtual_time || nodes_.living() == 1) return false;
+  const double takes = settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
+                                               options().batch.rows);
+  return nodes_.ready(node) + takes > settings_.pace.fails_at(node);
+}
+
+void AsyncEngine::fail_in_turn(int node) {
+  NodeState& s = clock(node).state;
+  s.stepping = s.held = false;
+  s.failed = true;
+  nodes_.drop(node);
+  failures_.push_back({node, "as `fail` says"});
+  order_.clear();
+}
+
+void AsyncEngine::count_busy(NodeClock& c, double seconds, double steps) const {
+  const double unit = settings_.pace.step_seconds;
+  c.state.report.busy += unit > 0 ? steps * unit : seconds;
+}
+
+void AsyncEngine::count_waiting(NodeClock& c, double seconds, double steps) const {
+  const double unit = settings_.pace.step_seconds;
+  c.state.report.waiting += unit > 0 ? steps * unit : seconds;
 }
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
@@ -243,7 +286,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   }
   NodeClock& c = clock(node);
   const double began = now();
-  c.state.report.waiting += began - c.free_since;
+  count_waiting(c, began - c.free_since, 0);
   const bool ends = c.state.stepping;
   c.phase = Phase::in_turn;
   describe_turn(node);
@@ -256,7 +299,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   c.free_since = now();
   c.turn_took = c.free_since - began;
   turn_seconds_ += c.turn_took;
-  c.state.report.busy += c.turn_took;
+  count_busy(c, c.turn_took, 0);
   c.phase = c.state.stepping ? Phase::waits_for_worker : Phase::waits_for_turn;
   if (c.state.stepping && settings_.clock == AsyncSettings::Clock::real) {
     compute(worker, node, lock);
@@ -268,7 +311,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
 void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lock) {
   NodeClock& c = clock(node);
   const double began = now();
-  c.state.report.waiting += began - c.free_since;
+  count_waiting(c, began - c.free_since, 0);
   c.phase = Phase::fetches;
   const int64_t number = c.number - 1;
   const Work work = last_work(c);
@@ -298,7 +341,7 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
     drop_late_nodes();  // this one perhaps, if no worker was free to notice
   }
   if (c.state.failed) {
-    c.state.report.busy += now() - began;
+    count_busy(c, now() - began, 0);
     give_back_batch(flight);
     c.phase = Phase::waits_for_turn;
     changed_.notify_all();
@@ -310,11 +353,11 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   lock.lock();
   c.phase = Phase::waits_for_turn;
   c.free_since = now();
-  c.state.report.busy += c.free_since - began;
+  count_busy(c, c.free_since - began, 0);
   if (settings_.clock == AsyncSettings::Clock::real) {
     const double stretch =
         (settings_.pace.slowness_of(node) - 1) * (c.turn_took + c.free_since - began);
-    c.state.report.waiting += stretch;
+    count_waiting(c, stretch, 0);
     c.free_since += stretch;
   }
   changed_.notify_all();
@@ -338,7 +381,7 @@ void AsyncEngine::end(const Segment&) {
   }
   for (NodeClock& c : clocks_) {
     if (c.state.failed) continue;
-    c.state.report.waiting += now() - c.free_since;
+    count_waiting(c, now() - c.free_since, last - c.state.time);
     c.state.time = last;
     c.state.epoch_updates = 0;
     c.parked = false;

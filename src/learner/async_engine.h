@@ -27,7 +27,7 @@ struct AsyncSettings {
   /// real times. Real: as soon as a step is done. Replayed: in the order of `replay`.
   enum class Clock { virtual_time, real, replayed };
   Clock clock = Clock::real;
-  Pace pace;  // virtual: of all nodes; real: its slowness stretches a node's steps
+  Pace pace;  // virtual: of nodes and messages; real: its slowness stretches a node's steps
   /// Steps that a node may be ahead of the slowest when it begins another one.
   std::optional<int64_t> staleness;
   std::vector<int32_t> replay;  // whose turn it was, from the run's first on
@@ -156,6 +156,12 @@ class AsyncEngine final : public Engine {
   void wait_for_change(std::unique_lock<std::mutex>& lock);
   void take_turn(int worker, int node, std::unique_lock<std::mutex>& lock);
   void describe_turn(int node);
+  void begin_next_step(int node);
+  bool fails_now(int node) const;
+  void fail_in_turn(int node);
+  /// In real seconds, or virtual ones where it is known how long a step takes there.
+  void count_busy(NodeClock& clock, double seconds, double steps) const;
+  void count_waiting(NodeClock& clock, double seconds, double steps) const;
   bool may_begin(int node) const;
   void let_go_on();
   void compute(int worker, int node, std::unique_lock<std::mutex>& lock);

@@ -16,6 +16,7 @@ EnginePlace AsyncEngine::place() const {
     place.nodes.back().numbers = nodes_.numbers(j);
     if (takes_part(j)) place.virtual_time = std::max(place.virtual_time, clock(j).state.time);
   }
+  place.server = nodes_.server_card();
   if (coordinator_) place.workers = coordinator_->state();
   return place;
 }
@@ -37,6 +38,7 @@ void AsyncEngine::resume(const EnginePlace& place) {
     updates_ += clock(j).state.report.updates;
     if (clock(j).state.failed) nodes_.drop(j);
   }
+  nodes_.server_card() = place.server;
   if (coordinator_) coordinator_->restore(place.workers, nodes_.living_nodes());
 }
 

@@ -1,9 +1,11 @@
 // Where an engine's run stands, beside its buffers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "learner/card.h"
 #include "learner/noise_scale.h"
 #include "sync/async.h"
 
@@ -20,11 +22,24 @@ struct NodeReport {
   }
 };
 
+/// On a simulated network, a message under way.
+struct Letter {
+  int to = -1;  // below 0: none
+  double arrives = 0, mass = 0;
+};
+
 /// What an algorithm's hooks go by.
 struct NodeNumbers {
+  /// That a node has under way: it then waits for one to arrive.
+  static constexpr size_t kMostLetters = 4;
+
   int64_t steps = 0;
   double mass = 1;
   Peers::Inbox inbox;
+  // On a simulated network:
+  Card card;
+  std::array<Letter, kMostLetters> letters{};
+  int64_t sent = 0;  // messages in the whole run, of the node's weights or with another's
 };
 
 /// Of an asynchronous node, between segments.
@@ -58,6 +73,7 @@ struct EnginePlace {
   int64_t since_exchange = 0;        // steps
   std::vector<NodeState> nodes;      // none of a synchronous engine
   std::vector<WorkerState> workers;  // to whom the nodes belong, if they are unlike
+  Card server;                       // of nodes on a simulated network
   double virtual_time = 0;           // on the virtual clock, in steps of an ordinary learner
   int64_t virtual_steps = 0;         // of each learner of a synchronous engine, on that clock
   NoiseScale noise;  // of the learners' gradients in the whole run; kept if not measured

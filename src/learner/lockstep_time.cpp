@@ -5,8 +5,11 @@
 
 namespace crossbow {
 
-LockstepTime::LockstepTime(int learners, uint64_t seed, Pace pace)
-    : seed_(seed), pace_(std::move(pace)), learners_(static_cast<size_t>(learners)) {
+LockstepTime::LockstepTime(int learners, uint64_t seed, Pace pace, int64_t bytes)
+    : seed_(seed),
+      pace_(std::move(pace)),
+      exchange_(pace_.network ? pace_.network->sum(learners, bytes) : 0),
+      learners_(static_cast<size_t>(learners)) {
   start_segment();
 }
 
@@ -14,14 +17,22 @@ void LockstepTime::restore(double now, int64_t iterations) {
   for (Learner& learner : learners_) learner = {.end = now, .steps = iterations};
 }
 
-void LockstepTime::start_segment() {
-  const double last = now();
+void LockstepTime::meet_at(double time) {
   for (Learner& learner : learners_) {
-    learner.waited += last - learner.end;
-    learner.end = last;
+    learner.waited += time - learner.end;
+    learner.end = time;
   }
-  start_ = last;
+}
+
+void LockstepTime::start_segment() {
+  start_ = now();
+  meet_at(start_);
   exchanges_ = 0;
+}
+
+void LockstepTime::end_segment(const Lockstep& lockstep, int64_t iterations) {
+  add_exchanges(lockstep, iterations, lockstep.exchanges_before(iterations));
+  meet_at(std::max(now(), complete(exchanges_)));
 }
 
 double LockstepTime::now() const {
@@ -36,15 +47,15 @@ double LockstepTime::complete(int64_t exchanges) const {
   return exchanges == exchanges_ ? last_two_[1] : last_two_[0];
 }
 
-void LockstepTime::add_exchanges(const Lockstep& lockstep, int64_t iterations) {
-  while (lockstep.needed_to_exchange(exchanges_) <= iterations) {
-    last_two_ = {last_two_[1], now()};
+void LockstepTime::add_exchanges(const Lockstep& lockstep, int64_t iterations, int64_t end) {
+  while (exchanges_ < end && lockstep.needed_to_exchange(exchanges_) <= iterations) {
+    last_two_ = {last_two_[1], std::max(now(), complete(exchanges_)) + exchange_};
     ++exchanges_;
   }
 }
 
 void LockstepTime::iteration(const Lockstep& lockstep, int64_t i, int64_t active) {
-  add_exchanges(lockstep, i);
+  add_exchanges(lockstep, i, lockstep.exchanges_before(i + 1));
   const double may_begin = complete(lockstep.needed_to_begin(i));
   const double may_end = complete(lockstep.needed_to_update(i));
   for (size_t j = 0; j < learners_.size(); ++j) {

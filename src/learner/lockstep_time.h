@@ -9,19 +9,21 @@
 
 namespace crossbow {
 
-/// Follows the learners of a synchronous run, whose steps take the times of a pace and whose
-/// exchanges take none: to be told of each iteration, it keeps when each learner is done. One
-/// thread.
+/// Follows the learners of a synchronous run, whose steps and exchanges take the times of a pace:
+/// to be told of each iteration, it keeps when each learner is done. One exchange takes place at a
+/// time. One thread.
 class LockstepTime {
  public:
-  LockstepTime(int learners, uint64_t seed, Pace pace);
+  /// An exchange sums up a vector of so many bytes.
+  LockstepTime(int learners, uint64_t seed, Pace pace, int64_t bytes);
 
   /// To where a run was: so late, after so many iterations.
   void restore(double now, int64_t iterations);
 
-  /// Before iterations from 0 on. All learners begin with the last one, as they do after an
-  /// evaluation.
+  /// Before iterations from 0 on. All learners begin with the last one.
   void start_segment();
+  /// After so many iterations: all learners wait for the last one and for the last exchange.
+  void end_segment(const Lockstep& lockstep, int64_t iterations);
   /// The first `active` learners have a batch.
   void iteration(const Lockstep& lockstep, int64_t i, int64_t active);
 
@@ -38,10 +40,13 @@ class LockstepTime {
   };
   /// When so many of the segment's exchanges were complete: all that are known, or one less.
   double complete(int64_t exchanges) const;
-  void add_exchanges(const Lockstep& lockstep, int64_t iterations);
+  /// Those before `end` that may begin after so many iterations.
+  void add_exchanges(const Lockstep& lockstep, int64_t iterations, int64_t end);
+  void meet_at(double time);
 
   const uint64_t seed_;
   const Pace pace_;
+  const double exchange_;
   std::vector<Learner> learners_;
   double start_ = 0;                  // of the segment
   int64_t exchanges_ = 0;             // of the segment

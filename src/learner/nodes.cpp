@@ -55,20 +55,23 @@ class Nodes::Hook : public Peers {
 
   void mix_server(const Mix& mix) override {
     all_.add(node_, Operation::Kind::mix, &all_.server_).mix = mix;
+    meet(all_.server_card_, mix);
   }
   void mix_peer(int peer, const Mix& mix) override {
     assert(all_.traits_.pairs || mix.other == Mix{}.other);
     Node& to = node_of(peer);
     OrderedVector* const inbox = to.numbers.inbox.messages > 0 ? &to.inbox : nullptr;
     all_.add(node_, Operation::Kind::mix, &weights_of(peer), inbox).mix = mix;
+    meet(to.numbers.card, mix);
   }
   void post(int peer, const Terms& vector, double mass) override {
+    if (all_.options_.network) return write_letter(peer, vector, mass);
     Node& to = node_of(peer);
     Peers::Inbox& inbox = to.numbers.inbox;
     OrderedVector* const theirs = vector.other == 0 ? nullptr : &weights_of(peer);
     Operation& operation = all_.add(node_, Operation::Kind::post, theirs, &to.inbox);
     operation.sent = vector;
-    operation.first = inbox.messages == 0;
+    operation.kept = inbox.messages == 0 ? 0 : 1 + vector.other;
     ++inbox.messages;
     inbox.mass += mass;
   }
@@ -79,6 +82,31 @@ class Nodes::Hook : public Peers {
   }
 
  private:
+  /// What both ends may change takes a message there if the other end takes something of the
+  /// node's, else only a request, and one back if the node takes something, which then waits for
+  /// it.
+  void meet(Card& other, const Mix& mix) {
+    if (!all_.options_.network) return;
+    Node& node = all_.nodes_[static_cast<size_t>(node_)];
+    const bool gives = mix.other.weights != 0 || mix.other.own != 0;
+    const bool takes = mix.weights.other != 0 || mix.own.other != 0;
+    double there = node.ready + all_.options_.network->latency;
+    if (gives) there = all_.send(node.now, numbers_.card, other, node.ready);
+    if (takes) node.ready = all_.send(node.now, other, numbers_.card, there);
+    numbers_.sent += (gives ? 1 : 0) + (takes ? 1 : 0);
+  }
+  void write_letter(int peer, const Terms& vector, double mass) {
+    assert(vector.other == 0);
+    Node& node = all_.nodes_[static_cast<size_t>(node_)];
+    const size_t free = all_.free_letter(node);
+    all_.add(node_, Operation::Kind::post, nullptr, &node.letters[free]).sent = vector;
+    const double arrives =
+        all_.send(node.now, numbers_.card, node_of(peer).numbers.card, node.ready);
+    numbers_.letters[free] = {index(peer), arrives, mass};
+    ++numbers_.sent;
+    all_.wait_for_a_free_letter(node);
+  }
+
   int index(int peer) const { return all_.living_[static_cast<size_t>(peer)]; }
   Node& node_of(int peer) const { return all_.nodes_[static_cast<size_t>(index(peer))]; }
   OrderedVector& weights_of(int peer) const { return all_.of(index(peer)).weights; }
@@ -98,6 +126,7 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
       dtype_(layout.dtype),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(dtype_))),
+      message_bytes_(layout.trained() * element_bytes_),
       chunks_(layout.pieces(optimizer.rule->by_parameter, device.exchange_piece())),
       nodes_(static_cast<size_t>(options.nodes)) {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
@@ -111,6 +140,10 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
       scratch = device.allocate(static_cast<size_t>(largest * element_bytes_));
     }
     if (traits_.inbox) node.inbox = OrderedVector(device, bytes, chunks_.size());
+    for (OrderedVector& letter : node.letters) {
+      if (traits_.inbox && options.network) letter = OrderedVector(device, bytes, chunks_.size());
+    }
+    node.turn.reserve(kMostOperations);
     if (traits_.own_buffer) node.own = device.allocate_zeroed(bytes);
     if (traits_.live && j > 0) continue;
     node.weights = OrderedVector(device, bytes, chunks_.size());
@@ -134,6 +167,7 @@ void Nodes::start_from(Device& device, const std::byte* weights) {
     node.numbers.mass = first_mass();
   }
   fill(server_.data());
+  server_card_ = {};
   living_.resize(nodes_.size());
   std::iota(living_.begin(), living_.end(), 0);
 }
@@ -147,6 +181,7 @@ void Nodes::clear(Device& device, int index) {
   zero(node.own.data());
   zero(node.snapshot.data());
   zero(node.inbox.data());
+  for (const OrderedVector& letter : node.letters) zero(letter.data());
   if (traits_.live) return;  // the rest is of all
   zero(node.weights.data());
   for (const Buffer& slot : node.slots) zero(slot.data());
@@ -159,9 +194,8 @@ std::byte* Nodes::read(int node) const {
 Nodes::Operation& Nodes::add(int index, Operation::Kind kind, OrderedVector* other,
                              OrderedVector* inbox) {
   Node& node = nodes_[static_cast<size_t>(index)];
-  assert(node.length < kMostOperations);
-  Operation& operation = node.turn[node.length++];
-  operation = {};
+  assert(options_.network || node.turn.size() < kMostOperations);
+  Operation& operation = node.turn.emplace_back();
   operation.kind = kind;
   operation.vectors = {&of(index).weights, other, inbox};
   for (size_t v = 0; v < operation.vectors.size(); ++v) {
@@ -182,7 +216,14 @@ void Nodes::end_step(int index, const std::byte* gradient, double lr, bool repli
   call_hook(index, /*after=*/true);
 }
 
+void Nodes::begin_turn(int index, double time) {
+  Node& node = nodes_[static_cast<size_t>(index)];
+  node.now = node.ready = time;
+  if (options_.network) deliver(index, time);
+}
+
 void Nodes::begin_step(int index) {
+  if (options_.network) deliver(index, ready(index), index);
   call_hook(index, /*after=*/false);
   if (reads_snapshot()) add(index, Operation::Kind::snapshot);
 }
@@ -198,11 +239,62 @@ void Nodes::call_hook(int index, bool after) {
   }
 }
 
+double Nodes::send(double now, Card& from, Card& to, double time) {
+  const double takes = options_.network->transfer(message_bytes_);
+  const double leaves = from.out.book(time, takes, now);
+  return to.in.book(leaves + options_.network->latency, takes, now) + takes;
+}
+
+void Nodes::deliver(int turn_of, double time, std::optional<int> to) {
+  struct Arrived {
+    double at;
+    int from;
+    size_t letter;
+    auto operator<=>(const Arrived&) const = default;
+  };
+  if (!traits_.inbox) return;
+  std::vector<Arrived> arrived;
+  for (int j = 0; j < std::ssize(nodes_); ++j) {
+    for (size_t l = 0; l < NodeNumbers::kMostLetters; ++l) {
+      const Letter& letter = numbers(j).letters[l];
+      const bool wanted = to ? letter.to == *to : letter.to >= 0;
+      if (wanted && letter.arrives <= time) arrived.push_back({letter.arrives, j, l});
+    }
+  }
+  std::ranges::sort(arrived);
+  for (const Arrived& a : arrived) {
+    Node& from = nodes_[static_cast<size_t>(a.from)];
+    const Letter letter = std::exchange(from.numbers.letters[a.letter], {});
+    if (!std::ranges::binary_search(living_, letter.to)) continue;
+    Node& receiver = nodes_[static_cast<size_t>(letter.to)];
+    Peers::Inbox& inbox = receiver.numbers.inbox;
+    Operation& operation =
+        add(turn_of, Operation::Kind::post, &from.letters[a.letter], &receiver.inbox);
+    operation.sent = {.other = 1};
+    operation.kept = inbox.messages == 0 ? 0 : 1;
+    ++inbox.messages;
+    inbox.mass += letter.mass;
+  }
+}
+
+size_t Nodes::free_letter(const Node& node) const {
+  const auto& letters = node.numbers.letters;
+  const auto free = std::ranges::find_if(letters, [](const Letter& l) { return l.to < 0; });
+  assert(free != letters.end());
+  return static_cast<size_t>(free - letters.begin());
+}
+
+void Nodes::wait_for_a_free_letter(Node& node) const {
+  const auto& letters = node.numbers.letters;
+  if (!std::ranges::all_of(letters, [](const Letter& l) { return l.to >= 0; })) return;
+  const auto arrives = [](const Letter& l) { return l.arrives; };
+  node.ready = std::max(node.ready, std::ranges::min(letters, {}, arrives).arrives);
+}
+
 void Nodes::do_turn(int index, Queue& queue) {
   Node& node = nodes_[static_cast<size_t>(index)];
   queue.wait(*node.done);
-  for (size_t i = 0; i < node.length; ++i) {
-    const Operation& operation = node.turn[i];
+  for (const Operation& operation : node.turn) {
     if (operation.gradient) {
       node.clip.find_scale(queue.math(dtype_), operation.gradient, elements_);
     }
@@ -236,7 +328,7 @@ void Nodes::do_turn(int index, Queue& queue) {
       }
     }
   }
-  node.length = 0;
+  node.turn.clear();
   queue.mark(*node.done);
 }
 
@@ -258,7 +350,7 @@ void Nodes::post(const Node& node, const Operation& operation, const ParameterLa
   sum.add(operation.sent.weights, weights->data() + at);
   if (node.own.data()) sum.add(operation.sent.own, node.own.data() + at);
   if (theirs) sum.add(operation.sent.other, theirs->data() + at);
-  if (!operation.first) sum.add(1 + operation.sent.other, inbox->data() + at);
+  sum.add(operation.kept, inbox->data() + at);
   sum.write(queue.math(dtype_), inbox->data() + at, chunk.elements);
 }
 
@@ -335,6 +427,7 @@ std::vector<std::byte*> Nodes::state() const {
     add(node.own.data());
     add(node.snapshot.data());
     add(node.inbox.data());
+    for (const OrderedVector& letter : node.letters) add(letter.data());
   }
   return all;
 }

@@ -9,6 +9,7 @@
 #include "learner/engine_place.h"
 #include "learner/gradient_clip.h"
 #include "learner/ordered_vector.h"
+#include "learner/pace.h"
 #include "plan/program.h"
 #include "sync/async.h"
 
@@ -17,8 +18,9 @@ namespace crossbow {
 struct NodesOptions {
   int nodes = 1;
   uint64_t seed = 0;
-  double clip_norm = 0;      // 0: no limit
-  bool by_programs = false;  // the nodes' programs change the one set of weights
+  double clip_norm = 0;                      // 0: no limit
+  bool by_programs = false;                  // the nodes' programs change the one set of weights
+  std::optional<NetworkTerms> network = {};  // simulated: what nodes share comes in messages
 };
 
 /// Of one device. Between two steps of a node comes its turn: it ends the one step, with the
@@ -35,8 +37,11 @@ class Nodes {
   int living() const { return static_cast<int>(living_.size()); }
   std::span<const int> living_nodes() const { return living_; }
   /// With the lock: from now on the node, which is not in a turn, takes no part. Its weights and
-  /// its mass, and what others have sent it, count no more.
-  void drop(int node) { std::erase(living_, node); }
+  /// its mass, and what others have sent it or it has sent them, count no more.
+  void drop(int node) {
+    std::erase(living_, node);
+    numbers(node).letters = {};
+  }
   /// Between segments: zeroes all that is the node's own.
   void clear(Device& device, int node);
 
@@ -47,11 +52,14 @@ class Nodes {
   /// one set of weights and read their own.
   std::byte* read(int node) const;
 
-  /// Describe a turn; with the lock, either or both in this order, then `do_turn` before the next.
-  /// The gradient stays where it is. `replica`: of an algorithm whose replicas overwrite, the node
-  /// has one.
+  /// Describe a turn; with the lock, in this order and before the next `do_turn`, either or both of
+  /// the last two. The gradient stays where it is. `time` counts on a simulated network only.
+  /// `replica`: of an algorithm whose replicas overwrite, the node has one.
+  void begin_turn(int node, double time);
   void end_step(int node, const std::byte* gradient, double lr, bool replica = false);
   void begin_step(int node);
+  /// When what the node has asked for in its turn is there.
+  double ready(int node) const { return nodes_[static_cast<size_t>(node)].ready; }
   /// Gives the queue the node's turn; it has been told to wait for the gradient. Afterwards
   /// `done(node)` stands for the turn. Any number of nodes' at a time.
   void do_turn(int node, Queue& queue);
@@ -74,6 +82,8 @@ class Nodes {
   /// To be saved.
   NodeNumbers& numbers(int node) { return nodes_[static_cast<size_t>(node)].numbers; }
   const NodeNumbers& numbers(int node) const { return nodes_[static_cast<size_t>(node)].numbers; }
+  Card& server_card() { return server_card_; }
+  const Card& server_card() const { return server_card_; }
 
  private:
   class Hook;
@@ -83,14 +93,16 @@ class Nodes {
     const std::byte* gradient = nullptr;  // of an update
     UpdateStep step;
     Mix mix;
-    Terms sent;          // of a post
-    bool first = false;  // of a post: nothing is there yet
+    // Of a post: what is added, and how much stays of what was there.
+    Terms sent;
+    double kept = 0;
     /// In line for which of these it stands, and its places: the node's weights, Terms::other, and
-    /// a peer's inbox.
+    /// an inbox or a letter.
     std::array<OrderedVector*, 3> vectors{};
     std::array<int64_t, 3> places{};
   };
-  /// A restored snapshot, an update, what the two hooks ask for, and a snapshot.
+  /// A restored snapshot, an update, what the two hooks ask for, and a snapshot; more on a
+  /// simulated network, where whoever has a turn puts arrived letters into inboxes.
   static constexpr size_t kMostOperations = 3 + 2 * AsyncAlgorithm::kMostOperations;
   struct Node {
     OrderedVector weights, inbox;
@@ -100,8 +112,9 @@ class Nodes {
     Buffer scratch[2];  // of a chunk
     std::unique_ptr<Event> done;
     NodeNumbers numbers;
-    std::array<Operation, kMostOperations> turn;
-    size_t length = 0;  // of the turn
+    std::array<OrderedVector, NodeNumbers::kMostLetters> letters;
+    double now = 0, ready = 0;  // of the turn
+    std::vector<Operation> turn;
   };
 
   /// Whose weights are the node's: with one set for all, the first one's.
@@ -110,6 +123,13 @@ class Nodes {
   /// Calls the node's hook. A node without peers takes what waits for it, and sends nothing.
   void call_hook(int node, bool after);
   double first_mass() const { return traits_.merges ? 0 : 1; }
+  /// A message of a whole model, that leaves at a time or later: when it has arrived.
+  double send(double now, Card& from, Card& to, double time);
+  /// Puts letters that have arrived by then into inboxes: of one node, or of all.
+  void deliver(int turn_of, double time, std::optional<int> to = {});
+  /// The node's next letter, when it has one free again.
+  size_t free_letter(const Node& node) const;
+  void wait_for_a_free_letter(Node& node) const;
   bool reads_snapshot() const { return (traits_.live && !options_.by_programs) || traits_.pairs; }
   /// Adds to the node's turn, in line for its weights and these.
   Operation& add(int node, Operation::Kind kind, OrderedVector* other = nullptr,
@@ -127,11 +147,12 @@ class Nodes {
   const Optimizer optimizer_;
   const NodesOptions options_;
   const DType dtype_;
-  const int64_t elements_, element_bytes_;
+  const int64_t elements_, element_bytes_, message_bytes_;
   const std::vector<ParameterLayout::Piece> chunks_;
   std::vector<Node> nodes_;
   std::vector<int> living_;  // ascending
   OrderedVector server_;
+  Card server_card_;
   std::atomic<bool> given_up_{false};
 };
 

@@ -20,7 +20,8 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
                                          [this] { scheduler_.notify(); });
   }
   if (options.pace) {
-    time_.emplace(options.threads.devices * options.learners, options.seed, *options.pace);
+    time_.emplace(options.threads.devices * options.learners, options.seed, *options.pace,
+                  layout().trained() * static_cast<int64_t>(size_of(layout().dtype)));
   }
   const auto may_run = [this](int w, int j) { return scheduler_.may_run(w, j); };
   on_each_device([&](int d) {
@@ -183,6 +184,7 @@ void SynchronousEngine::end(const Segment& segment) {
     for (int64_t i = 0; i < iterations; ++i) {
       time_->iteration(lockstep_, i, segment.batches - i * learners());
     }
+    time_->end_segment(lockstep_, iterations);
   }
   if (!sync_) return;
   for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));

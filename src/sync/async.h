@@ -82,6 +82,7 @@ class AsyncAlgorithm {
     bool pairs = false;
     bool own_buffer = false;  // shaped as the weights, and equal to them at first
     bool inbox = false;
+    bool reads_inboxes = false;  // goes by what waits at a peer, so nodes must share memory
     /// Nodes belong to workers of unlike speed, whose steps differ in size (learner/coordinator.h).
     bool unlike = false;
     /// Of unlike workers, those with a replica put it in the place of the one set of weights,

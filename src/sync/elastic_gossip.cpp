@@ -18,7 +18,7 @@ class ElasticGossip : public AsyncAlgorithm {
  public:
   ElasticGossip(const AsyncOptions& o, double alpha) : times_(o), alpha_(alpha) {}
 
-  Traits traits() const override { return {.inbox = true}; }
+  Traits traits() const override { return {.inbox = true, .reads_inboxes = true}; }
   void before_step(Peers& p) const override {
     if (p.inbox().messages > 0) p.take_inbox({.weights = {.weights = 1, .other = 1}});
   }

@@ -76,6 +76,18 @@ const std::array kTable = {
                 "stretch the steps of learner N by a factor F; of learners that wait by the "
                 "virtual clock only",
                 &O::straggler},
+    OptionEntry{"step-times", "KIND:S",
+                "seconds of an ordinary learner's steps on the virtual clock: constant:S, "
+                "lognormal:S:SIGMA, uniform:S:SHARE (S·(1−SHARE) to S·(1+SHARE)) or recorded:FILE",
+                &O::step_times},
+    OptionEntry{"latency", "SECONDS", "of a message between learners on the virtual clock",
+                &O::latency},
+    OptionEntry{"bandwidth", "BYTES",
+                "a second, that a learner's network card sends and as many that it receives, on "
+                "the virtual clock; auto: no limit",
+                &O::bandwidth},
+    OptionEntry{"fail", "N:S,N:S",
+                "node N fails S seconds after the run began, on the virtual clock", &O::fail},
     OptionEntry{"lease", "SECONDS",
                 "drop a node whose step takes longer, and give its batch to another", &O::lease,
                 kMayChange},
@@ -111,8 +123,8 @@ const std::array kTable = {
         "a smaller loss",
         &O::patience, kMayChange},
     OptionEntry{"loss", "NAME",
-                "cross-entropy; sigmoid: of each class alone; mse: mean squared error; auto: "
-                "cross-entropy, of ratings mse",
+                "cross-entropy; sigmoid: of each class alone; mse: mean squared error; auto: the "
+                "model's own, of factorisation mse, else cross-entropy",
                 &O::loss},
     OptionEntry{"label-smoothing", "S",
                 "share of cross-entropy's target that is spread over all classes",

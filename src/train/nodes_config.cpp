@@ -1,12 +1,10 @@
 #include "train/nodes_config.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "core/error.h"
-#include "core/text.h"
 #include "train/checkpoint.h"
+#include "train/clock_config.h"
 #include "train/config.h"
 #include "train/team_config.h"
 #include "train/turns.h"
@@ -14,39 +12,6 @@
 
 namespace crossbow {
 namespace {
-
-template <typename Number>
-bool read_number(std::string_view text, Number& value) {
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && stop == text.data() + text.size();
-}
-
-/// By learner: "0:4,2:1.5" is {4, 1, 1.5}.
-std::vector<double> slowness_of(std::string_view text) {
-  const std::string_view all = text;
-  if (text.ends_with(',')) fail_usage("`straggler` {}: there is nothing after the last comma", all);
-  std::vector<double> slowness;
-  while (!text.empty()) {
-    const std::string_view item = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), item.size() + 1));
-    const size_t colon = std::min(item.size(), item.find(':'));
-    int node = -1;
-    double factor = 0;
-    if (!read_number(item.substr(0, colon), node) ||
-        !read_number(item.substr(std::min(item.size(), colon + 1)), factor)) {
-      fail_usage("`straggler` {}: write NODE:FACTOR, for example 0:4", all);
-    }
-    if (node < 0 || node >= kMostLearners) {
-      fail_usage("`straggler` {}: there is no node {}", all, node);
-    }
-    if (!(factor >= 1 && factor <= 1e6)) {
-      fail_usage("`straggler` {}: a step can take 1 to 1000000 times as long", all);
-    }
-    slowness.resize(std::max(slowness.size(), static_cast<size_t>(node) + 1), 1.0);
-    slowness[static_cast<size_t>(node)] = factor;
-  }
-  return slowness;
-}
 
 Checkpoint run_to_replay(const std::string& folder) {
   Checkpoint run = load_checkpoint_header(folder, [](std::string_view) {});
@@ -81,47 +46,6 @@ TrainOptions options_of(const Checkpoint& run, const std::string& folder) {
 }
 
 }  // namespace
-
-bool is_virtual(const TrainOptions& o) {
-  return o.clock ? *o.clock == "virtual" : o.deterministic && find_async(o.sync);
-}
-
-Pace pace_of(const TrainOptions& o) {
-  Pace pace;
-  pace.slowness = slowness_of(o.straggler.value_or(""));
-  constexpr double kCostlyRows = 8;  // about what a core's steps on the mlp of 8×512 say
-  if (has_unlike_workers(o.sync)) pace.costly_rows = kCostlyRows;
-  return pace;
-}
-
-void validate_clock(const TrainOptions& o) {
-  const bool nodes = find_async(o.sync) && !is_alone(o);
-  if (o.clock && *o.clock != "real" && *o.clock != "virtual") {
-    fail_usage("`clock` {}: this version knows real and virtual", *o.clock);
-  }
-  if (nodes && o.deterministic && o.clock == "real") {
-    fail_usage(
-        "`deterministic`: by the real clock nodes take turns as they are ready; leave `clock` out");
-  }
-  if (!o.straggler) return;
-  if (!nodes && !is_virtual(o)) {
-    fail_usage(
-        "`straggler` {}: learners that wait for each other are stretched by the virtual clock "
-        "only; add `clock` virtual",
-        *o.straggler);
-  }
-  if (looks_for_learners(o)) {
-    fail_usage("`straggler` {}: say how many learners there are, with `learners`", *o.straggler);
-  }
-}
-
-void validate_stragglers(const TrainOptions& o, int learners) {
-  if (!o.straggler) return;
-  const auto last = std::ssize(slowness_of(*o.straggler)) - 1;
-  if (last < learners) return;
-  fail_usage("`straggler` {}: there is no node {}, they are 0 to {}", *o.straggler, last,
-             learners - 1);
-}
 
 void validate_nodes(const TrainOptions& o, const AsyncAlgorithm& algorithm) {
   if (o.staleness && !algorithm.traits().server) {

@@ -1,4 +1,4 @@
-// What a run's options say of clocks and of asynchronous nodes.
+// What a run's options say of asynchronous nodes.
 #pragma once
 
 #include <string>
@@ -8,15 +8,7 @@
 
 namespace crossbow {
 
-/// Whether time is virtual: of nodes it decides whose turn it is; of learners that wait for each
-/// other it is told how long they would take.
-bool is_virtual(const TrainOptions& options);
-/// Of valid options.
-Pace pace_of(const TrainOptions& options);
-
-// These throw UsageError naming the option that makes no sense.
-void validate_clock(const TrainOptions& options);
-void validate_stragglers(const TrainOptions& options, int learners);
+/// Throws UsageError naming the option that makes no sense.
 void validate_nodes(const TrainOptions& options, const AsyncAlgorithm& algorithm);
 
 /// Of valid options. Throws Error if the run to be replayed has lost its turns.

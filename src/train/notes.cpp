@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/batch_norm.h"
-#include "train/nodes_config.h"
+#include "train/clock_config.h"
 #include "train/team_config.h"
 
 namespace crossbow {

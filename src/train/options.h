@@ -57,6 +57,14 @@ struct TrainOptions {
   /// on any machine with this processor. Auto: real, or virtual with `deterministic`.
   std::optional<std::string> clock = {};
   std::optional<std::string> straggler = {};  // NODE:FACTOR,…: nodes that take as much longer
+  // Of the virtual clock, to simulate machines:
+  /// Seconds of an ordinary node's steps: constant:S, lognormal:S:SIGMA, uniform:S:SHARE or
+  /// recorded:FILE. Auto: lognormal with a sigma of 0.1, and a step is the only unit.
+  std::optional<std::string> step_times = {};
+  std::optional<double> latency = {};    // seconds of a message; auto: 0
+  std::optional<double> bandwidth = {};  // of a node's network card, bytes a second; auto: no limit
+  std::optional<std::string> fail = {};  // NODE:SECOND,…: nodes that fail then
+
   std::optional<double> lease = {};  // seconds after which a node's step has failed; auto: never
   std::optional<std::string> replay = {};  // folder of a run whose turns are taken again
 
@@ -81,7 +89,8 @@ struct TrainOptions {
   std::optional<double> target_loss = {};      // the same; not both
   std::optional<std::string> target_on = {};   // test or train: whose loss; auto: test
   int64_t eval_every = 1;                      // epochs between evaluations; the last one always is
-  /// Stop when so many evaluations in a row brought no better test accuracy; auto: never.
+  /// Stop when so many evaluations in a row brought no better test, by accuracy or, of ratings, by
+  /// loss; auto: never.
   std::optional<int64_t> patience = {};
 
   // How.
@@ -103,7 +112,7 @@ struct TrainOptions {
   // Where to, and how much to tell.
   /// The run's folder; auto: `crossbow train` makes one, train() none.
   std::optional<std::string> out = {};
-  bool keep_best = false;   // keep the state with the best test accuracy as `checkpoint.best`
+  bool keep_best = false;   // keep the state with the best test as `checkpoint.best`
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,

@@ -34,9 +34,10 @@ struct EpochRecord {
   /// Where they are measured, at the epoch's end. The noise scale in images, and unset also where
   /// it is beyond measure.
   std::optional<double> noise_scale, efficiency;
-  std::optional<double> goodput;       // images/s times efficiency
-  std::optional<double> distance;      // Engine::distance
-  std::optional<double> virtual_time;  // at the epoch's end, as EnginePlace's
+  std::optional<double> goodput;   // images/s times efficiency
+  std::optional<double> distance;  // Engine::distance
+  /// At the epoch's end, as EnginePlace's, and in seconds where a step is known to take so many.
+  std::optional<double> virtual_time, virtual_seconds;
 };
 
 /// Whether the test of `a` went better than that of `b`: with a higher accuracy or, where there is

@@ -1,6 +1,9 @@
 #include "train/record_json.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
 
 #include "core/error.h"
 
@@ -50,11 +53,13 @@ EpochRecord record_from_json(const json& value) {
   };
   r.test_auc = measured("test_auc");
   r.test_rmse = measured("test_rmse");
+  if (r.test_loss && !r.test_accuracy && !r.test_rmse) fail("a test has a loss alone");
   r.noise_scale = measured("noise_scale");
   r.efficiency = measured("efficiency");
   r.goodput = measured("goodput");
   r.distance = measured("distance");
   r.virtual_time = measured("virtual_time");
+  r.virtual_seconds = measured("virtual_seconds");
   return r;
 }
 
@@ -81,6 +86,50 @@ NoiseScale noise_from(const json& value) {
           integer_from(value, "measurements", 0, kMostSteps)};
 }
 
+json lane_json(const CardLane& lane) {
+  json bookings = json::array();
+  for (const CardLane::Booking& b : lane.bookings) bookings.push_back({b.begin, b.end});
+  return bookings;
+}
+
+CardLane lane_from(const json& value) {
+  CardLane lane;
+  double last = 0;
+  for (const json& booking : value) {
+    const auto [begin, end] = booking.get<std::array<double, 2>>();
+    if (!(begin >= last && end >= begin && std::isfinite(end))) fail("a card's messages overlap");
+    lane.bookings.push_back({begin, last = end});
+  }
+  return lane;
+}
+
+json card_json(const Card& card) {
+  return {{"out", lane_json(card.out)}, {"in", lane_json(card.in)}};
+}
+
+Card card_from(const json& value) {
+  return {lane_from(value.at("out")), lane_from(value.at("in"))};
+}
+
+json letters_json(const NodeNumbers& numbers) {
+  json letters = json::array();
+  for (const Letter& letter : numbers.letters) {
+    letters.push_back({letter.to, letter.arrives, letter.mass});
+  }
+  return letters;
+}
+
+/// Of one of so many nodes.
+void read_letters(const json& value, int64_t nodes, NodeNumbers& numbers) {
+  if (value.size() != numbers.letters.size()) fail("a node has {} letters", value.size());
+  for (size_t l = 0; l < numbers.letters.size(); ++l) {
+    const auto [to, arrives, mass] = value[l].get<std::tuple<int, double, double>>();
+    const bool sound = to >= -1 && to < nodes && arrives >= 0 && mass >= 0;
+    if (!sound || !std::isfinite(arrives + mass)) fail("a letter is out of range");
+    numbers.letters[l] = {to, arrives, mass};
+  }
+}
+
 json state_json(const NodeState& s) {
   const NodeReport& r = s.report;
   return {{"time", s.time},
@@ -95,6 +144,9 @@ json state_json(const NodeState& s) {
           {"mass", s.numbers.mass},
           {"messages", s.numbers.inbox.messages},
           {"message_mass", s.numbers.inbox.mass},
+          {"card", card_json(s.numbers.card)},
+          {"letters", letters_json(s.numbers)},
+          {"sent", s.numbers.sent},
           {"updates", r.updates},
           {"all_rows", r.rows},
           {"busy", r.busy},
@@ -103,7 +155,8 @@ json state_json(const NodeState& s) {
           {"largest_staleness", r.largest_staleness}};
 }
 
-NodeState node_from(const json& value) {
+/// One of so many.
+NodeState node_from(const json& value, int64_t nodes) {
   const auto count = [&](const char* key) { return integer_from(value, key, 0, kMostSteps); };
   NodeState s;
   s.time = seconds_from(value, "time");
@@ -118,7 +171,15 @@ NodeState node_from(const json& value) {
   s.epoch_updates = count("epoch_updates");
   s.numbers = {count("steps"),
                value.at("mass").get<double>(),
-               {count("messages"), value.at("message_mass").get<double>()}};
+               {count("messages"), value.at("message_mass").get<double>()},
+               {},
+               {},
+               0};
+  if (value.contains("card")) {  // absent where there was no network yet
+    s.numbers.card = card_from(value.at("card"));
+    read_letters(value.at("letters"), nodes, s.numbers);
+    s.numbers.sent = count("sent");
+  }
   if (!(s.numbers.mass >= 0)) fail("mass is below 0");
   s.report = {count("updates"),
               count("all_rows"),
@@ -172,6 +233,7 @@ json to_json(const EpochRecord& r) {
          {"distance", to_json(r.distance)},
          {"virtual_time", to_json(r.virtual_time)}};
   if (r.test_rmse) j["test_rmse"] = *r.test_rmse;
+  if (r.virtual_seconds) j["virtual_seconds"] = *r.virtual_seconds;
   return j;
 }
 
@@ -205,6 +267,7 @@ json to_json(const std::vector<NodeState>& nodes) {
                     {"waiting_seconds", r.waiting},
                     {"staleness_mean", r.mean_staleness()},
                     {"staleness_max", r.largest_staleness},
+                    {"messages", nodes[j].numbers.sent},
                     {"failed", nodes[j].failed}});
   }
   return list;
@@ -244,6 +307,7 @@ json to_json(const Position& p) {
           {"workers", std::move(workers)},
           {"virtual_time", p.engine.virtual_time},
           {"virtual_steps", p.engine.virtual_steps},
+          {"server_card", card_json(p.engine.server)},
           {"rate_factor", to_json(p.rate_factor)},
           {"noise", to_json(p.engine.noise)},
           {"loss_sum", p.loss_sum},
@@ -271,7 +335,11 @@ Position position_from_json(const json& value) {
   p.engine.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
   p.engine.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
   if (value.contains("nodes")) {
-    for (const json& node : value.at("nodes")) p.engine.nodes.push_back(node_from(node));
+    const json& nodes = value.at("nodes");
+    for (const json& node : nodes) {
+      p.engine.nodes.push_back(node_from(node, static_cast<int64_t>(nodes.size())));
+    }
+    if (value.contains("server_card")) p.engine.server = card_from(value.at("server_card"));
     if (!p.engine.nodes.empty() && std::ranges::all_of(p.engine.nodes, &NodeState::failed)) {
       fail("all nodes have failed");
     }

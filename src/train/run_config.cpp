@@ -9,6 +9,7 @@
 #include "learner/async_engine.h"
 #include "learner/noise_probe.h"
 #include "learner/synchronous_engine.h"
+#include "train/clock_config.h"
 #include "train/nodes_config.h"
 #include "train/recipe.h"
 #include "train/validate.h"
@@ -68,7 +69,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.retune = o.retune;
   c.tune_for_goodput = o.tune_for == "goodput";
   c.keep_best = o.keep_best;
-  c.virtual_clock = is_virtual(o);
+  if (is_virtual(o)) c.pace = pace_of(o);
   c.asked_period = o.sync_period.value_or(0);
   c.replay = o.replay.value_or("");
   expect_what_adascale_needs(c);
@@ -143,7 +144,7 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
 }
 
 bool RunConfig::is_live(const TeamConfig& team) const {
-  const bool ordered = virtual_clock || !replay.empty() || clip_norm > 0 || splits > 1;
+  const bool ordered = pace || !replay.empty() || clip_norm > 0 || splits > 1;
   return team.async && team.async->traits().live && !ordered;
 }
 
@@ -152,10 +153,8 @@ Optimizer RunConfig::optimizer_of(const TeamConfig& team) const {
 }
 
 EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape& shape) const {
-  EngineOptions engine{team.arrangement.learners, team.threads, shape,
-                       optimizer_of(team),        clip_norm,    seed};
-  if (virtual_clock) engine.pace = pace_of(options);
-  return engine;
+  return {
+      team.arrangement.learners, team.threads, shape, optimizer_of(team), clip_norm, seed, pace};
 }
 
 std::unique_ptr<Engine> RunConfig::engine(Models models, const TeamConfig& team,

@@ -62,13 +62,13 @@ struct RunConfig {
   int64_t patience = std::numeric_limits<int64_t>::max();  // evaluations
   bool deterministic = false, retune = false, keep_best = false;
   bool tune_for_goodput = false;
-  bool virtual_clock = false;
-  int64_t asked_period = 0;  // of exchanges, in steps; 0: the algorithm's own
-  std::string replay;        // folder of a run whose turns are taken again; empty: none
+  std::optional<Pace> pace = {};  // on the virtual clock
+  int64_t asked_period = 0;       // of exchanges, in steps; 0: the algorithm's own
+  std::string replay;             // folder of a run whose turns are taken again; empty: none
 
   /// Whether nothing happens between two steps of a learner, but for the change of its weights.
   bool steps_freely(const TeamConfig& team) const {
-    return !team.sync && (!team.async || is_live(team)) && team.workers.empty() && !virtual_clock &&
+    return !team.sync && (!team.async || is_live(team)) && team.workers.empty() && !pace &&
            splits == 1;
   }
   bool is_reached_by(const EpochRecord& epoch) const {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "device/device.h"
+#include "train/clock_config.h"
 #include "train/nodes_config.h"
 
 namespace crossbow {
@@ -17,6 +18,7 @@ void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
   if (find_async(o.sync)) {
     auto async = make_async(o.sync, {options, o.gossip_probability, merge_of(o)});
     validate_nodes(o, *async);
+    validate_network(o, *async);
     if (learners > 1 || async->traits().unlike) team.async = std::move(async);
   } else {
     auto sync = make_sync(o.sync, options);
@@ -94,7 +96,7 @@ TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) 
   } else {
     team.threads = plan_threads(kind, devices.count, arrangement.learners, arrangement.threads);
   }
-  validate_stragglers(options, team.learners());
+  validate_learners_of_clock(options, team.learners());
   set_algorithm(team, options, team.learners());
   return team;
 }

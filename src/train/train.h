@@ -37,7 +37,8 @@ struct TrainResult {
   LearnerMemory memory;                     // of the learners at the end
   std::vector<NodeState> nodes;             // of an asynchronous run, at the end
   std::vector<WorkerReport> workers;        // to whom the nodes belong, if they are unlike
-  /// On the virtual clock, where an ordinary step takes what one has taken in the mean.
+  /// On the virtual clock, where an ordinary step takes what options.step_times says, or what one
+  /// has taken in the mean.
   std::optional<double> virtual_seconds;
   bool interrupted = false;                // ended by Observer::stop_requested
   bool stopped_early = false;              // because options.patience was at its end

@@ -307,7 +307,10 @@ bool Trainer::finish_epoch() {
   record.images_per_second = static_cast<double>(samples()) / position_.seconds;
   record.learners = position_.arrangement.learners;
   record.distance = engine().distance();
-  if (config_.virtual_clock) record.virtual_time = position_.engine.virtual_time;
+  if (config_.pace) record.virtual_time = position_.engine.virtual_time;
+  if (config_.pace && config_.pace->step_seconds > 0) {
+    record.virtual_seconds = position_.engine.virtual_time * config_.pace->step_seconds;
+  }
   const auto noise = position_.engine.noise.images(config_.batch);
   if (noise && std::isfinite(*noise)) record.noise_scale = noise;
   record.efficiency = efficiency_now();
@@ -355,6 +358,7 @@ Checkpoint Trainer::state(const Replica& model) const {
   checkpoint.class_names = dataset_->info.class_names;
   checkpoint.label = dataset_->info.label;
   checkpoint.groups = dataset_->info.groups;
+  checkpoint.group_names = dataset_->info.group_names;
   checkpoint.normalisation = dataset_->info.normalisation;
   checkpoint.samples = samples();
   checkpoint.position = position_;
@@ -414,9 +418,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.interrupted = interrupted;
   r.nodes = position_.engine.nodes;
   r.workers = worker_reports();
-  if (config_.virtual_clock) {
-    r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
-  }
+  if (config_.pace) r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
   r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();
   if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
   r.seconds = position_.wall_seconds + seconds_since(start_);
@@ -426,8 +428,9 @@ TrainResult Trainer::result(bool interrupted) const {
   return r;
 }
 
-/// By all learners so far.
+/// As the virtual clock's pace says, or by all learners so far.
 double Trainer::mean_step_seconds(const TrainResult& r) const {
+  if (config_.pace->step_seconds > 0) return config_.pace->step_seconds;
   double busy = 0, updates = 0;
   for (const NodeState& node : r.nodes) {
     busy += node.report.busy;

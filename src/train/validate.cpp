@@ -11,8 +11,8 @@
 #include "device/device.h"
 #include "sync/async.h"
 #include "sync/check_options.h"
+#include "train/clock_config.h"
 #include "train/config.h"
-#include "train/nodes_config.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
 #include "train/workers_config.h"
@@ -89,9 +89,10 @@ void validate_learners(const TrainOptions& o) {
 }
 
 /// The options that asynchronous nodes alone have a use for, and whether they are set.
-std::array<std::pair<std::string_view, bool>, 4> of_nodes(const TrainOptions& o) {
+std::array<std::pair<std::string_view, bool>, 5> of_nodes(const TrainOptions& o) {
   return {{{"gossip-probability", o.gossip_probability.has_value()},
            {"staleness", o.staleness.has_value()},
+           {"fail", o.fail.has_value()},
            {"lease", o.lease.has_value()},
            {"replay", o.replay.has_value()}}};
 }
@@ -194,9 +195,12 @@ void validate_data(const TrainOptions& o) {
   if (o.dataset && o.data != data::kMemory) {
     fail_usage("`data` {}: dataset is set too; leave one of them out", *o.data);
   }
-  const bool sized =
-      o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).image.rank() == 0;
-  if (o.image_size > 0 && !sized) {
+  const auto sized = [&] {
+    if (!o.data || o.data == data::kMemory) return false;
+    const data::CatalogueEntry& entry = data::catalogue_entry(*o.data);
+    return entry.image.rank() == 0 && !entry.rows;
+  };
+  if (o.image_size > 0 && !sized()) {
     fail_usage(
         "`image-size` {}: only the images of a folder are scaled, with `data` imagefolder:DIR",
         o.image_size);

@@ -35,13 +35,37 @@ void expect_keys(const json& object, const std::set<std::string>& wanted) {
 
 TEST_F(Cli, EveryCommandHelpsWithExamples) {
   EXPECT_EQ(crossbow("--help").code, 0);
-  for (const char* command : {"train", "eval", "predict", "runs", "bench", "models", "data",
-                              "devices", "graph", "completion"}) {
+  for (const char* command : {"train", "simulate", "eval", "predict", "runs", "bench", "models",
+                              "data", "devices", "graph", "completion"}) {
     const Outcome o = crossbow(std::string(command) + " --help");
     EXPECT_EQ(o.code, 0);
     expect_says(o.out, std::string("  crossbow ") + command);
     EXPECT_EQ(o.err, "");
   }
+}
+
+TEST_F(Cli, SimulatesMachines) {
+  const Outcome o = crossbow(
+      "simulate --nodes 3 --sync gossip-pull --model mlp:layers=1,width=8 --batch 64 --epochs 1 "
+      "--step-times constant:0.5 --latency 0.25 --json --out simulated");
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json said = json::parse(o.out);
+  EXPECT_EQ(said["nodes"].size(), 3u);
+  double waiting = 0, busy = 0;
+  for (const json& node : said["nodes"]) {
+    waiting += node["waiting_seconds"].get<double>();
+    busy += node["busy_seconds"].get<double>();
+    EXPECT_EQ(node["messages"], node["updates"]);
+  }
+  EXPECT_NEAR(waiting, busy, 0.01 * busy);  // there and back takes as long as a step
+  EXPECT_NEAR(3 * said["virtual_seconds"].get<double>(), busy + waiting, 1e-6);
+  expect_says(o.err, "on the virtual clock");
+  expect_usage_error("simulate", "say how many nodes there are, for example --nodes 8");
+  expect_usage_error("simulate --nodes 1", "several nodes");
+  expect_usage_error("simulate --nodes 2 --sync none", "several nodes");
+  expect_usage_error("simulate --nodes 2 --clock real", "use crossbow train");
+  expect_usage_error("simulate --nodes 2 --step-times auto", "how long a step is");
+  expect_usage_error("simulate --node 2", "did you mean '--nodes'");
 }
 
 TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {

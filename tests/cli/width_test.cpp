@@ -23,8 +23,8 @@ class Width : public ProgramTest {
 };
 
 TEST_F(Width, OfHelp) {
-  for (const char* command : {"", "train", "eval", "predict", "runs", "bench", "models", "data",
-                              "devices", "graph", "completion"}) {
+  for (const char* command : {"", "train", "simulate", "eval", "predict", "runs", "bench", "models",
+                              "data", "devices", "graph", "completion"}) {
     expect_fits(std::string(command) + " --help");
   }
   expect_fits("--version");

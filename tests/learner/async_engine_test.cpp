@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "learner/async_runner.h"
 #include "support/error_text.h"
@@ -75,6 +76,67 @@ TEST(AsyncClock, ANodeThatFailsEndsTheRunWithItsMessage) {
       EXPECT_NE(error_of([&] { engine.run(data); }).find("is damaged"), std::string::npos);
     }
   }
+}
+
+/// Steps take 1; the second node fails within its fourth, which others take in its place.
+TEST(AsyncClock, ANodeFailsWhenThePaceSaysSo) {
+  for (const char* sync : {"gossip-pull", "gossip-push", "sgp", "ad-psgd", "downpour", "hogwild"}) {
+    SCOPED_TRACE(sync);
+    AsyncRun run{.sync = sync, .options = {{.learners = 3}, {}}};
+    const double never = std::numeric_limits<double>::infinity();
+    run.settings.pace = {.spread = 0, .fails = {never, 3.5}};
+    if (std::string(sync) == "gossip-push") run.settings.pace.network = {.latency = 2.25};
+    QuadraticData data;
+    const auto trained = [&](AsyncRunner& engine) {
+      EXPECT_EQ(engine.run(data), kBatches);
+      EXPECT_EQ(engine.run(data), kBatches);
+      return engine.z();
+    };
+    AsyncRunner engine(run);
+    const std::vector<float> z = trained(engine);
+    const auto failures = engine->take_failures();
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].node, 1);
+    const auto nodes = engine->state().place.nodes;
+    EXPECT_TRUE(nodes[1].failed);
+    EXPECT_EQ(nodes[1].report.updates, 3);
+    EXPECT_EQ(rows_learned(nodes), 2 * QuadraticData::kEpochRows);
+    for (const int workers : {1, 3}) {
+      run.workers = workers;
+      AsyncRunner again(run);
+      EXPECT_EQ(trained(again), z) << workers;
+    }
+  }
+}
+
+TEST(AsyncClock, TheLastNodeDoesNotFail) {
+  AsyncRun run{.sync = "gossip-pull", .options = {{.learners = 2}, {}}};
+  run.settings.pace = {.fails = {0, 0}};
+  QuadraticData data;
+  AsyncRunner engine(run);
+  EXPECT_EQ(engine.run(data), kBatches);
+  const auto nodes = engine->state().place.nodes;
+  EXPECT_EQ(nodes[0].report.updates + nodes[1].report.updates, kBatches);
+  EXPECT_EQ(nodes[0].failed + nodes[1].failed, 1);
+}
+
+/// In seconds of the virtual clock, where a step is known to take so many.
+TEST(AsyncClock, TellsWhatNodesWaitedForMessages) {
+  AsyncRun run{.sync = "gossip-pull", .options = {{.learners = 2}, {}}};
+  run.settings.pace = {.spread = 0, .step_seconds = 0.5, .network = NetworkTerms{.latency = 1}};
+  QuadraticData data;
+  AsyncRunner engine(run);
+  engine.run(data);
+  const auto nodes = engine->state().place.nodes;
+  for (const NodeState& node : nodes) {
+    const auto steps = static_cast<double>(node.report.updates);
+    EXPECT_DOUBLE_EQ(node.report.busy, 0.5 * steps);
+    EXPECT_DOUBLE_EQ(node.report.busy + node.report.waiting, 0.5 * node.time);
+    EXPECT_EQ(node.numbers.sent, node.report.updates);
+  }
+  const NodeReport &one = nodes[0].report, &other = nodes[1].report;
+  const NodeReport& busier = one.updates > other.updates ? one : other;
+  EXPECT_DOUBLE_EQ(busier.waiting, static_cast<double>(busier.updates));  // there and back
 }
 
 /// Without gradients, whatever is under way.

@@ -16,7 +16,7 @@ struct Timeline {
 Timeline follow(bool overlaps, int64_t period, int64_t iterations) {
   Lockstep lockstep(overlaps);
   lockstep.start(period);
-  LockstepTime time(2, /*seed=*/1, {.spread = 0, .slowness = {1, 2}});
+  LockstepTime time(2, /*seed=*/1, {.spread = 0, .slowness = {1, 2}}, /*bytes=*/0);
   Timeline line;
   for (int64_t i = 0; i < iterations; ++i) {
     time.iteration(lockstep, i, 1 << 20);
@@ -52,13 +52,49 @@ TEST(LockstepTime, AnOverlappingExchangeLetsLearnersBeApart) {
 TEST(LockstepTime, SegmentsBeginTogether) {
   Lockstep lockstep(false);
   lockstep.start(8);
-  LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 3}});
+  LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 3}}, 0);
   time.iteration(lockstep, 0, 1 << 20);
   EXPECT_EQ(time.waited(0), 0);
   time.start_segment();
   EXPECT_EQ(time.waited(0), 2);
   time.iteration(lockstep, 0, 1 << 20);
   EXPECT_EQ(time.now(), 6);
+}
+
+/// A sum of two learners takes two latencies and the time of one vector: 2.
+LockstepTime networked(int64_t seconds = 1) {
+  const NetworkTerms network{.latency = 0.5, .bandwidth = 100};
+  return {2, 1, {.spread = 0, .slowness = {1, 2}, .network = network}, 100 * seconds};
+}
+
+TEST(LockstepTime, ALearnerThatWaitsForASumIsLater) {
+  Lockstep lockstep(/*overlaps=*/false);
+  lockstep.start(2);
+  LockstepTime time = networked();
+  std::vector<double> ends;
+  for (int64_t i = 0; i < 4; ++i) {
+    time.iteration(lockstep, i, 1 << 20);
+    ends.push_back(time.now());
+  }
+  EXPECT_EQ(ends, (std::vector<double>{2, 4, 8, 10}));
+  EXPECT_EQ(time.waited(1), 2);
+  time.end_segment(lockstep, 4);
+  EXPECT_EQ(time.now(), 12);
+}
+
+/// Sums of 2 beside steps of 2 cost nothing; those of 4 take turns.
+TEST(LockstepTime, AnOverlappingSumCostsWhatIsLongerThanAStep) {
+  Lockstep lockstep(/*overlaps=*/true);
+  lockstep.start(1);
+  LockstepTime time = networked(), slow = networked(3);
+  for (int64_t i = 0; i < 4; ++i) {
+    time.iteration(lockstep, i, 1 << 20);
+    slow.iteration(lockstep, i, 1 << 20);
+  }
+  EXPECT_EQ(time.now(), 8);
+  EXPECT_EQ(slow.now(), 12);  // sums from 0 to 4, 8 and 12; the third one's is for the last update
+  slow.end_segment(lockstep, 4);
+  EXPECT_EQ(slow.now(), 16);
 }
 
 }  // namespace

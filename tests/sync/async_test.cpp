@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "core/rng.h"
 #include "learner/async_runner.h"
@@ -29,6 +31,7 @@ class Reference {
     }
     z_ = first;
     losses.resize(kBatches);
+    cards_.resize(nodes_.size() + 1);
   }
 
   void epoch(const QuadraticData& data) {
@@ -40,13 +43,19 @@ class Reference {
         if (!parked[i] && (j == nodes_.size() || nodes_[i].time < nodes_[j].time)) j = i;
       }
       Node& node = nodes_[j];
+      deliver(node.time, {});
+      ready_ = node.time;
       if (node.stepping) end_step(j);
       node.stepping = next < kBatches;
+      if (node.stepping) {
+        deliver(ready_, j);
+        before_step(j);
+      }
+      node.time = ready_;
       if (!node.stepping) {
         parked[j] = true;
         continue;
       }
-      before_step(j);
       node.lr = quadratic_rate(next);
       node.gradient = data.gradient(next, run_.sync == "hogwild" ? z_ : node.w, run_.hidden,
                                     losses[static_cast<size_t>(next)]);
@@ -116,9 +125,9 @@ class Reference {
       const int64_t hops = static_cast<int64_t>(std::floor(std::log2(k - 1))) + 1;
       Node& to = nodes_[(j + (size_t{1} << (node.steps % hops))) % k];
       node.mass /= 2;
-      for (size_t i = 0; i < node.w.size(); ++i) to.received[i] += node.mass * node.w[i];
-      to.received_mass += node.mass;
-      ++to.messages;
+      Vector half = node.w;
+      for (double& x : half) x *= node.mass;
+      post(j, static_cast<size_t>(&to - nodes_.data()), half, node.mass);
       return;
     }
     auto other =
@@ -130,20 +139,85 @@ class Reference {
       const double mine = node.w[i], theirs = peer.w[i];
       const double d = alpha * (mine - theirs - peer.received[i]);
       if (run_.sync == "gossip-pull") node.w[i] = (mine + theirs) / 2;
-      if (run_.sync == "gossip-push") peer.received[i] += mine;
       if (run_.sync == "elastic-gossip") {
         node.w[i] -= d;
         peer.received[i] += d;
       }
       if (run_.sync == "ad-psgd") node.w[i] = peer.w[i] = (mine + theirs) / 2;
     }
-    peer.messages += run_.sync == "gossip-push" || run_.sync == "elastic-gossip" ? 1 : 0;
+    peer.messages += run_.sync == "elastic-gossip" ? 1 : 0;
+    if (run_.sync == "gossip-push") post(j, other, node.w, 1);
+    if (run_.sync == "gossip-pull") pull(j, other);
+    if (run_.sync == "ad-psgd") exchange(j, other);
+  }
+
+  struct Message {
+    size_t from, to;
+    double arrives, mass;
+    Vector vector;
+  };
+  using Lane = std::vector<std::pair<double, double>>;
+  struct Card {
+    Lane out, in;
+  };
+  const std::optional<NetworkTerms>& network() const { return run_.settings.pace.network; }
+
+  /// The first time from then on at which the lane is free for so long.
+  static double book(Lane& lane, double from, double length) {
+    const auto free_at = [&](double time) {
+      return std::none_of(lane.begin(), lane.end(), [&](const auto& busy) {
+        return busy.first < time + length && busy.second > time;
+      });
+    };
+    double begin = from;
+    if (!free_at(from)) {
+      begin = std::numeric_limits<double>::infinity();
+      for (const auto& busy : lane) {
+        if (busy.second >= from && busy.second < begin && free_at(busy.second)) begin = busy.second;
+      }
+    }
+    lane.emplace_back(begin, begin + length);
+    return begin;
+  }
+  double send(size_t from, size_t to, double time) {
+    const double takes = network()->transfer(static_cast<int64_t>(4 * z_.size()));
+    const double leaves = book(cards_[from].out, time, takes);
+    return book(cards_[to].in, leaves + network()->latency, takes) + takes;
+  }
+  void exchange(size_t j, size_t with) {
+    if (network()) ready_ = send(with, j, send(j, with, ready_));
+  }
+  void pull(size_t j, size_t from) {
+    if (network()) ready_ = send(from, j, ready_ + network()->latency);
+  }
+  void post(size_t from, size_t to, const Vector& vector, double mass) {
+    flying_.push_back({from, to, network() ? send(from, to, ready_) : ready_, mass, vector});
+    if (!network()) return deliver(ready_, to);
+    double first = std::numeric_limits<double>::infinity();
+    size_t own = 0;
+    for (const Message& message : flying_) {
+      if (message.from != from) continue;
+      ++own;
+      first = std::min(first, message.arrives);
+    }
+    if (own == 4) ready_ = std::max(ready_, first);
+  }
+  void deliver(double time, std::optional<size_t> to) {
+    std::erase_if(flying_, [&](const Message& message) {
+      if (message.arrives > time || (to && message.to != *to)) return false;
+      Node& node = nodes_[message.to];
+      for (size_t i = 0; i < z_.size(); ++i) node.received[i] += message.vector[i];
+      node.received_mass += message.mass;
+      ++node.messages;
+      return true;
+    });
   }
 
   void before_step(size_t j) {
     Node& node = nodes_[j];
     const int64_t period = o_.sync.period.value_or(run_.sync == "downpour" ? 1 : 4);
     if (has_server() && node.steps % period == 0) {
+      exchange(j, nodes_.size());
       const double alpha = o_.sync.alpha.value_or(0.9 / static_cast<double>(nodes_.size()));
       for (size_t i = 0; i < z_.size(); ++i) {
         if (run_.sync == "downpour") {
@@ -167,7 +241,7 @@ class Reference {
       }
       node.received[i] = 0;
     }
-    node.mass += node.received_mass;
+    if (run_.sync == "sgp") node.mass += node.received_mass;
     node.received_mass = 0;
     node.messages = 0;
   }
@@ -176,6 +250,9 @@ class Reference {
   const AsyncOptions& o_ = run_.options;
   std::vector<Node> nodes_;
   Vector z_;
+  std::vector<Card> cards_;  // the last one is the server's
+  std::vector<Message> flying_;
+  double ready_ = 0;
 };
 
 struct Case {
@@ -213,8 +290,20 @@ std::vector<Case> cases() {
     run.splits = 2;
     run.hidden = 3;
     all.push_back({name + "_with_all_options", run});
-    if (!entry.uses.gossip_probability) continue;
+    const auto add_networks = [&](AsyncRun over) {
+      const AsyncAlgorithm::Traits traits = make_async(sync, over.options)->traits();
+      if (traits.live || traits.reads_inboxes) return;
+      const auto bytes = static_cast<double>(4 * weights_with(over.hidden));
+      over.options.sync.learners = 5;
+      over.settings.pace.network = {.latency = 0.3, .bandwidth = bytes / 0.2};
+      all.push_back({name + "_over_a_network", over});
+      over.settings.pace.network = {.latency = 3, .bandwidth = bytes};
+      all.push_back({name + "_over_a_slow_network", over});
+    };
+    run.options.sync.period.reset();
     run.options.gossip_probability.reset();
+    add_networks(run);
+    if (!entry.uses.gossip_probability) continue;
     run.options.sync.period = 2;
     all.push_back({name + "_now_and_then", run});
   }

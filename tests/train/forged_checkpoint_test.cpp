@@ -68,7 +68,7 @@ class ForgedCheckpoint : public ::testing::Test {
 
   const data::TemporaryFolder folder_;
   const std::filesystem::path path_ = folder_.path() / "checkpoint";
-  const std::vector<uint8_t> file_ = testing::encoded(sample());
+  std::vector<uint8_t> file_ = testing::encoded(sample());
 };
 
 TEST_F(ForgedCheckpoint, IsReadIfNothingIsForged) {
@@ -95,6 +95,43 @@ TEST_F(ForgedCheckpoint, MomentumOfAnOlderOneIsASlot) {
     EXPECT_EQ(tensor.role, read) << sync << ' ' << role;
     EXPECT_EQ(tensor.slot, slot) << sync << ' ' << role;
   }
+}
+
+/// As it was before labels could be numbers.
+TEST_F(ForgedCheckpoint, LabelsOfAnOlderOneAreClassesOrSets) {
+  for (const bool sets : {false, true}) {
+    json header = header_of(file_);
+    header.erase("labels");
+    header["label_sets"] = sets;
+    EXPECT_EQ(error_with(header.dump()), "no error");
+    EXPECT_EQ(load_checkpoint(path_, [](std::string_view) {}).label,
+              sets ? LabelKind::class_set : LabelKind::one_class);
+  }
+  expect_refused("/labels", "colours");
+}
+
+TEST_F(ForgedCheckpoint, ATestWithoutAResultIsRefused) {
+  expect_refused("/history/0/test_loss", 0.5);
+}
+
+/// Of nodes on a simulated network.
+TEST_F(ForgedCheckpoint, MessagesOutOfRangeAreRefused) {
+  Checkpoint simulated = sample();
+  simulated.position.engine.nodes.resize(2);
+  file_ = testing::encoded(simulated);
+  EXPECT_EQ(error_with(header_of(file_).dump()), "no error");
+  for (const json& letter : {json::array({2, 1, 1}), json::array({0, -1, 1}), json::array({0, 1}),
+                             json::array({0, 1, -1}), json::array({-2, 1, 1}), json("letter")}) {
+    expect_refused("/position/nodes/0/letters/3", letter);
+  }
+  expect_refused("/position/nodes/0/letters", json::array());
+  for (const json& bookings :
+       {json::array({json::array({2, 1})}), json::array({json::array({-1, 1})}),
+        json::array({json::array({1, 3}), json::array({2, 4})}), json(1)}) {
+    expect_refused("/position/nodes/1/card/in", bookings);
+    expect_refused("/position/server_card/out", bookings);
+  }
+  expect_refused("/position/nodes/0/sent", -1);
 }
 
 TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {

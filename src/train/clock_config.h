@@ -1,0 +1,23 @@
+// What a run's options say of the virtual clock: how long steps and messages take.
+#pragma once
+
+#include "learner/pace.h"
+#include "sync/async.h"
+#include "train/options.h"
+
+namespace crossbow {
+
+/// Whether time is virtual: of nodes it decides whose turn it is; of learners that wait for each
+/// other it is told how long they would take.
+bool is_virtual(const TrainOptions& options);
+/// Of valid options. Throws UsageError if a file of recorded times cannot be read.
+Pace pace_of(const TrainOptions& options);
+
+// These throw UsageError naming the option that makes no sense.
+void validate_clock(const TrainOptions& options);
+/// With the number of learners that there are.
+void validate_learners_of_clock(const TrainOptions& options, int learners);
+/// With the nodes' algorithm.
+void validate_network(const TrainOptions& options, const AsyncAlgorithm& algorithm);
+
+}  // namespace crossbow
