@@ -39,7 +39,7 @@ NODES = [4, 8, 16, 32, 64, 128, 256]
 FAULTY_NODES = [8, 32, 128]
 RATES, MOST_RATES = (0.003, 0.01, 0.03), 6
 FACTOR = 3  # between rates beyond these
-FIELDS = ("epoch", "train_loss", "test_loss", "test_accuracy", "virtual_seconds", "distance")
+FIELDS = ("train_loss", "test_accuracy", "virtual_seconds", "distance")  # kept of each epoch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +106,10 @@ class Job:
         ]
 
 
+def rounded(value):
+    return None if value is None else float(f"{value:.6g}")
+
+
 def simulate(job, data, cpu):
     """What is kept of the run; every process has one CPU."""
     with tempfile.TemporaryDirectory(prefix="crossbow-scale-") as folder:
@@ -118,7 +122,7 @@ def simulate(job, data, cpu):
     if done.returncode != 0:
         raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
     said = json.loads(done.stdout)
-    history = [{name: epoch.get(name) for name in FIELDS} for epoch in said["history"]]
+    history = [{name: rounded(epoch[name]) for name in FIELDS} for epoch in said["history"]]
     waiting = [node["waiting_seconds"] for node in said.get("nodes", [])]
     return {
         "outcome": "complete",

@@ -58,7 +58,7 @@ class Names {
  private:
   static void sort_out(std::vector<int64_t>& names) {
     std::ranges::sort(names);
-    names.erase(std::ranges::unique(names).begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
   }
 
   std::vector<int64_t> names_;
