@@ -17,7 +17,7 @@
 #include "train/nodes_config.h"
 #include "train/record_json.h"
 #include "train/run_config.h"
-#include "train/tiny_run.h"
+#include "train/tiny_learners.h"
 #include "train/turns.h"
 
 namespace crossbow {
@@ -34,37 +34,15 @@ using testing::rows_learned;
 using testing::step_lines;
 using testing::StopAfter;
 using testing::tiny_net;
-using testing::tiny_options;
-using testing::TinyData;
 
-class AsyncRuns : public ::testing::Test {
+class AsyncRuns : public testing::TinyLearners {
  protected:
-  TrainOptions options(const std::string& run, const std::string& sync, int64_t nodes = 3) {
-    TrainOptions o = tiny_options(data_, "cpu");
-    o.deterministic = false;
-    o.out = folder(run);
-    o.sync = sync;
-    o.learners = nodes;
-    return o;
-  }
-  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
   /// Of a run that repeats that one.
   TrainOptions replay_of(const std::string& run, const std::string& again = "again") {
     TrainOptions o = options_to_replay(folder(run));
     o.out = folder(again);
     return o;
   }
-  /// What train() says of changed options.
-  std::string refusal(const std::string& sync, const std::function<void(TrainOptions&)>& change) {
-    TrainOptions o = options("refused", sync);
-    change(o);
-    const std::string error = error_of([&] { train(tiny_net, o); });
-    EXPECT_FALSE(fs::exists(folder("refused"))) << error;
-    return error;
-  }
-
-  TinyData data_{176};  // eleven batches
-  data::TemporaryFolder runs_;
 };
 
 TEST_F(AsyncRuns, EveryAlgorithmTrainsByItsNameAlone) {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "support/error_text.h"
@@ -10,12 +9,11 @@
 #include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/clock_config.h"
-#include "train/tiny_run.h"
+#include "train/tiny_learners.h"
 
 namespace crossbow {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::error_of;
 using testing::expect_same_bits;
 using testing::expect_says;
@@ -24,35 +22,19 @@ using testing::load;
 using testing::rows_learned;
 using testing::StopAfter;
 using testing::tiny_net;
-using testing::tiny_options;
-using testing::TinyData;
 
-class Simulation : public ::testing::Test {
+/// Of nodes whose steps take 0.1 s and whose messages take up to another one.
+class Simulation : public testing::TinyLearners {
  protected:
-  /// Of nodes whose steps take 0.1 s and whose messages take up to another one.
-  TrainOptions options(const std::string& run, const std::string& sync, int64_t nodes = 3) {
-    TrainOptions o = tiny_options(data_, "cpu");
-    o.deterministic = false;
-    o.out = folder(run);
-    o.sync = sync;
-    o.learners = nodes;
+  TrainOptions options(const std::string& run, const std::string& sync,
+                       int64_t nodes = 3) override {
+    TrainOptions o = TinyLearners::options(run, sync, nodes);
     o.clock = "virtual";
     o.step_times = "uniform:0.1:0.3";
     o.latency = 0.02;
     o.bandwidth = 1e5;
     return o;
   }
-  std::string folder(const std::string& run) { return (runs_.path() / run).string(); }
-  std::string refusal(const std::string& sync, const std::function<void(TrainOptions&)>& change) {
-    TrainOptions o = options("refused", sync);
-    change(o);
-    const std::string error = error_of([&] { train(tiny_net, o); });
-    EXPECT_FALSE(fs::exists(folder("refused"))) << error;
-    return error;
-  }
-
-  TinyData data_{176};  // eleven batches
-  data::TemporaryFolder runs_;
 };
 
 TEST_F(Simulation, GoesOnToTheBitWithMessagesUnderWay) {
