@@ -218,7 +218,7 @@ void AsyncEngine::describe_turn(int node) {
   }
   for (NodeClock& other : clocks_) {
     if (!other.state.held) continue;
-    count_waiting(other, 0, time - other.state.time);
+    other.state.report.waiting += reported(0, time - other.state.time);
     other.state.time = std::max(other.state.time, time);
   }
   let_go_on();
@@ -236,7 +236,7 @@ void AsyncEngine::begin_next_step(int node) {
   s.held = !may_begin && dispatcher_.left();
   c.parked = !s.stepping && !s.held;
   if (work) nodes_.begin_step(node);
-  count_waiting(c, 0, nodes_.ready(node) - s.time);
+  c.state.report.waiting += reported(0, nodes_.ready(node) - s.time);
   s.time = nodes_.ready(node);
   if (!work) return;
   s.lr = segment().rate(work->first) *
@@ -245,7 +245,7 @@ void AsyncEngine::begin_next_step(int node) {
   const double takes = settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
                                                work->size * options().batch.rows);
   s.time += takes;
-  count_busy(c, 0, takes);
+  c.state.report.busy += reported(0, takes);
   c.works[static_cast<size_t>(c.number++) % c.works.size()] = *work;
   s.updates_before = updates_;
 }
@@ -253,9 +253,11 @@ void AsyncEngine::begin_next_step(int node) {
 /// A node that fails before it would be done with its next step does not begin it.
 bool AsyncEngine::fails_now(int node) const {
   if (settings_.clock != AsyncSettings::Clock::virtual_time || nodes_.living() == 1) return false;
+  const double fails = settings_.pace.fails_at(node);
+  if (std::isinf(fails)) return false;
   const double takes = settings_.pace.duration(options().seed, node, nodes_.numbers(node).steps,
                                                options().batch.rows);
-  return nodes_.ready(node) + takes > settings_.pace.fails_at(node);
+  return nodes_.ready(node) + takes > fails;
 }
 
 void AsyncEngine::fail_in_turn(int node) {
@@ -267,14 +269,9 @@ void AsyncEngine::fail_in_turn(int node) {
   order_.clear();
 }
 
-void AsyncEngine::count_busy(NodeClock& c, double seconds, double steps) const {
+double AsyncEngine::reported(double seconds, double steps) const {
   const double unit = settings_.pace.step_seconds;
-  c.state.report.busy += unit > 0 ? steps * unit : seconds;
-}
-
-void AsyncEngine::count_waiting(NodeClock& c, double seconds, double steps) const {
-  const double unit = settings_.pace.step_seconds;
-  c.state.report.waiting += unit > 0 ? steps * unit : seconds;
+  return unit > 0 ? steps * unit : seconds;
 }
 
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
@@ -286,7 +283,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   }
   NodeClock& c = clock(node);
   const double began = now();
-  count_waiting(c, began - c.free_since, 0);
+  c.state.report.waiting += reported(began - c.free_since, 0);
   const bool ends = c.state.stepping;
   c.phase = Phase::in_turn;
   describe_turn(node);
@@ -299,7 +296,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   c.free_since = now();
   c.turn_took = c.free_since - began;
   turn_seconds_ += c.turn_took;
-  count_busy(c, c.turn_took, 0);
+  c.state.report.busy += reported(c.turn_took, 0);
   c.phase = c.state.stepping ? Phase::waits_for_worker : Phase::waits_for_turn;
   if (c.state.stepping && settings_.clock == AsyncSettings::Clock::real) {
     compute(worker, node, lock);
@@ -311,7 +308,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
 void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lock) {
   NodeClock& c = clock(node);
   const double began = now();
-  count_waiting(c, began - c.free_since, 0);
+  c.state.report.waiting += reported(began - c.free_since, 0);
   c.phase = Phase::fetches;
   const int64_t number = c.number - 1;
   const Work work = last_work(c);
@@ -341,7 +338,7 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
     drop_late_nodes();  // this one perhaps, if no worker was free to notice
   }
   if (c.state.failed) {
-    count_busy(c, now() - began, 0);
+    c.state.report.busy += reported(now() - began, 0);
     give_back_batch(flight);
     c.phase = Phase::waits_for_turn;
     changed_.notify_all();
@@ -353,11 +350,11 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   lock.lock();
   c.phase = Phase::waits_for_turn;
   c.free_since = now();
-  count_busy(c, c.free_since - began, 0);
+  c.state.report.busy += reported(c.free_since - began, 0);
   if (settings_.clock == AsyncSettings::Clock::real) {
     const double stretch =
         (settings_.pace.slowness_of(node) - 1) * (c.turn_took + c.free_since - began);
-    count_waiting(c, stretch, 0);
+    c.state.report.waiting += reported(stretch, 0);
     c.free_since += stretch;
   }
   changed_.notify_all();
@@ -381,7 +378,7 @@ void AsyncEngine::end(const Segment&) {
   }
   for (NodeClock& c : clocks_) {
     if (c.state.failed) continue;
-    count_waiting(c, now() - c.free_since, last - c.state.time);
+    c.state.report.waiting += reported(now() - c.free_since, last - c.state.time);
     c.state.time = last;
     c.state.epoch_updates = 0;
     c.parked = false;

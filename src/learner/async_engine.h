@@ -159,9 +159,9 @@ class AsyncEngine final : public Engine {
   void begin_next_step(int node);
   bool fails_now(int node) const;
   void fail_in_turn(int node);
-  /// In real seconds, or virtual ones where it is known how long a step takes there.
-  void count_busy(NodeClock& clock, double seconds, double steps) const;
-  void count_waiting(NodeClock& clock, double seconds, double steps) const;
+  /// What a report counts: these real seconds, or virtual ones of so many steps where it is known
+  /// how long a step takes.
+  double reported(double seconds, double steps) const;
   bool may_begin(int node) const;
   void let_go_on();
   void compute(int worker, int node, std::unique_lock<std::mutex>& lock);

@@ -287,8 +287,7 @@ size_t Nodes::free_letter(const Node& node) const {
 void Nodes::wait_for_a_free_letter(Node& node) const {
   const auto& letters = node.numbers.letters;
   if (!std::ranges::all_of(letters, [](const Letter& l) { return l.to >= 0; })) return;
-  const auto arrives = [](const Letter& l) { return l.arrives; };
-  node.ready = std::max(node.ready, std::ranges::min(letters, {}, arrives).arrives);
+  node.ready = std::max(node.ready, std::ranges::min(letters, {}, &Letter::arrives).arrives);
 }
 
 void Nodes::do_turn(int index, Queue& queue) {
