@@ -53,7 +53,8 @@ Examples:
   crossbow simulate --nodes 8 --sync sma --step-times recorded:steps.txt --json
 
 )"
-    "Ctrl-C, SIGTERM and SIGHUP save the run, which --resume goes on with.\n";
+    "Ctrl-C, SIGTERM and SIGHUP save the run, which --resume goes on with, and exit with 130, 143 "
+    "and 129.\n";
 
 struct Flags {
   OptionFlags options;
@@ -394,6 +395,7 @@ Run add_simulate(CLI::App& root) {
   flags->simulates = true;
   flags->options.add_alias(app, "nodes", "learners", "machines, each with one learner: --learners");
   add_flags(app, *flags);
+  app.get_option("--nodes")->excludes("--learners");
   app.footer(sync_names() + kSimulateExamples);
   return [flags] { return run(*flags); };
 }

@@ -265,7 +265,7 @@ void AsyncEngine::fail_in_turn(int node) {
   s.stepping = s.held = false;
   s.failed = true;
   nodes_.drop(node);
-  failures_.push_back({node, "as `fail` says"});
+  failures_.push_back({node, "as `fail` says", /*in_step=*/false});
   order_.clear();
 }
 

@@ -68,6 +68,7 @@ struct EngineState {
 struct NodeFailure {
   int node;
   std::string why;
+  bool in_step = true;  // whose batch another node takes
 };
 
 /// No node is left that could make up for those that have failed.

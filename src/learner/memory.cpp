@@ -98,8 +98,10 @@ LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
   }
   const auto own = 1 + static_cast<int>(options.optimizer.slots.size());  // weights and slots
   const bool reads_snapshot = traits.live || traits.pairs;
+  const bool by_mail = traits.inbox && options.pace && options.pace->network;
+  const int letters = by_mail ? static_cast<int>(NodeNumbers::kMostLetters) : 0;
   const int vectors = (traits.live ? 0 : own) + (reads_snapshot ? 1 : 0) +
-                      (traits.own_buffer ? 1 : 0) + (traits.inbox ? 1 : 0);
+                      (traits.own_buffer ? 1 : 0) + (traits.inbox ? 1 : 0) + letters;
   const int gradients = options.batch.splits > 1 ? 2 : 1;
   m.replica = (vectors + gradients) * flat + states;
   m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0)) * flat;

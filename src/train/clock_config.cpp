@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -83,6 +84,8 @@ std::vector<double> failures_of(std::string_view text) {
   return by_node(entries, std::numeric_limits<double>::infinity());
 }
 
+constexpr std::string_view kRecorded = "recorded:";
+
 /// Seconds, one number a line.
 std::vector<double> recorded_times(const std::string& path) {
   std::ifstream file(path);
@@ -114,7 +117,7 @@ void set_step_times(Pace& pace, const std::string& text) {
   if (colon == text.npos) refuse();
   const std::string_view kind = std::string_view(text).substr(0, colon);
   const std::string rest = text.substr(colon + 1);
-  if (kind == "recorded") {
+  if (text.starts_with(kRecorded)) {
     pace.times = Pace::Times::recorded;
     pace.recorded = recorded_times(rest);
     pace.step_seconds = std::accumulate(pace.recorded.begin(), pace.recorded.end(), 0.0) /
@@ -177,6 +180,12 @@ void validate_simulation(const TrainOptions& o) {
 }
 
 }  // namespace
+
+void make_step_times_absolute(TrainOptions& o) {
+  if (!o.step_times || !o.step_times->starts_with(kRecorded)) return;
+  const std::filesystem::path file = o.step_times->substr(kRecorded.size());
+  o.step_times = std::string(kRecorded) + std::filesystem::absolute(file).lexically_normal().string();
+}
 
 bool is_virtual(const TrainOptions& o) {
   return o.clock ? *o.clock == "virtual" : o.deterministic && find_async(o.sync);

@@ -10,6 +10,8 @@ namespace crossbow {
 /// Whether time is virtual: of nodes it decides whose turn it is; of learners that wait for each
 /// other it is told how long they would take.
 bool is_virtual(const TrainOptions& options);
+/// The name of a file of recorded times, so that a run goes on from any folder.
+void make_step_times_absolute(TrainOptions& options);
 /// Of valid options. Throws UsageError if a file of recorded times cannot be read.
 Pace pace_of(const TrainOptions& options);
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "train/clock_config.h"
 #include "train/config.h"
 #include "train/nodes_config.h"
 #include "train/notes.h"
@@ -25,6 +26,7 @@ TrainResult begin(const GraphFunction& graph, TrainOptions options, const Recipe
                   Throughput& throughput, Observer& observer) {
   // Who goes on with the run may do so from elsewhere.
   if (options.replay) options.replay = std::filesystem::absolute(*options.replay).string();
+  make_step_times_absolute(options);
   const RunConfig config = config_of(options, recipe, observer);
   if (options.replay) expect_replay(config.options);
   if (!options.out) return Trainer(graph, config, nullptr, nullptr, throughput, observer).run();

@@ -266,9 +266,8 @@ int64_t Trainer::run(const Segment& segment) {
 
 void Trainer::tell_failures() {
   for (const NodeFailure& failure : engine().take_failures()) {
-    observer_.note(
-        fmt::format("node {} has failed and goes no further; another takes its batch: {}",
-                    failure.node, failure.why));
+    observer_.note(fmt::format("node {} has failed and goes no further{}: {}", failure.node,
+                               failure.in_step ? "; another takes its batch" : "", failure.why));
   }
 }
 

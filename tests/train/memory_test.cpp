@@ -91,6 +91,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Lagging", {4, 1}, [](TrainOptions& o) { o.sync = "polyak-ruppert"; }},
                       Case{"Downpour", {4, 1}, [](TrainOptions& o) { o.sync = "downpour"; }},
                       Case{"GossipPush", {4, 1}, [](TrainOptions& o) { o.sync = "gossip-push"; }},
+                      Case{"GossipByLetters",
+                           {4, 1},
+                           [](TrainOptions& o) {
+                             o.sync = "gossip-push";
+                             o.clock = "virtual";
+                             o.step_times = "constant:1";
+                             o.latency = 1;
+                           }},
                       Case{"AdPsgd", {4, 1}, [](TrainOptions& o) { o.sync = "ad-psgd"; }},
                       Case{"Hogwild",
                            {8, 1},

@@ -91,6 +91,23 @@ TEST_F(Simulation, OfAFreeNetworkHasTheBitsOfTheVirtualClock) {
   }
 }
 
+TEST_F(Simulation, GoesOnFromAnotherFolderWithItsFileOfTimes) {
+  const std::filesystem::path file = folder("steps.txt");
+  std::ofstream(file) << "0.1\n0.2\n";
+  TrainOptions o = options("recorded", "gossip-pull");
+  o.step_times = "recorded:" + std::filesystem::relative(file).string();
+  train(tiny_net, o);
+  EXPECT_EQ(load(*o.out).options.step_times, "recorded:" + file.string());
+}
+
+TEST_F(Simulation, TellsWhoFailed) {
+  TrainOptions o = options("failed", "gossip-pull");
+  o.fail = "1:0.4";
+  StopAfter told(1 << 20);
+  train(tiny_net, o, &told);
+  expect_says(told.notes, "node 1 has failed and goes no further: as `fail` says");
+}
+
 TEST_F(Simulation, OptionsWithoutUseAreRefused) {
   expect_says(refusal("gossip-pull", [](TrainOptions& o) { o.clock = "real"; }),
               "add `clock` virtual, or use crossbow simulate");
