@@ -17,4 +17,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/CrossbowConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/CrossbowConfigVersion.cmake DESTINATION ${package_folder})
 if(CROSSBOW_COMMAND)
   install(TARGETS crossbow)
+  if(TARGET crossbow_mpi)
+    install(TARGETS crossbow_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
 endif()

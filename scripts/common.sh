@@ -9,6 +9,8 @@ build_packages=(g++ cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libf
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libbz2-dev libhwloc-dev
   pkgconf libgtest-dev)
 
+mpi_packages=(openmpi-bin libopenmpi-dev)
+
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 

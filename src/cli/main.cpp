@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <new>
 #include <sstream>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/help.h"
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/nearest.h"
 #include "core/planned.h"
@@ -17,8 +16,6 @@
 
 namespace crossbow::cli {
 namespace {
-
-constexpr int kFailure = 1, kUsage = 2;
 
 std::vector<const CLI::App*> commands_of(const CLI::App& root) {
   return root.get_subcommands([](const CLI::App*) { return true; });
@@ -99,7 +96,8 @@ int run(int argc, char** argv) {
   }
 
   const auto failed = [&](int code, std::string_view sentence) {
-    complain(name, sentence);
+    // Of a command line that no process understands, the first one speaks.
+    if (code != kUsage || launched_rank() == 0) complain(name, sentence);
     return code;
   };
   try {
@@ -126,17 +124,9 @@ int run(int argc, char** argv) {
     return kUsage;
   } catch (const CLI::ParseError& e) {
     return failed(kUsage, fmt::format("{}; see {} --help", e.what(), name));
-  } catch (const UsageError& e) {
-    return failed(kUsage, e.what());
-  } catch (const std::bad_alloc&) {
-    return failed(kFailure, "out of memory: smaller batches, or fewer learners, need less");
-  } catch (const std::system_error& e) {
-    return failed(kFailure,
-                  std::ferror(stdout)
-                      ? fmt::format("cannot write to standard output ({})", e.code().message())
-                      : e.what());
-  } catch (const std::exception& e) {
-    return failed(kFailure, e.what());
+  } catch (const std::exception&) {
+    const Failure f = failure();
+    return failed(f.code, f.sentence);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "comm/world.h"
 #include "core/error.h"
 #include "train/interrupt.h"
 #include "train/run_config.h"
@@ -93,7 +94,7 @@ std::string solver_text(const TrainOptions& o) {
 
 }  // namespace
 
-Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out)), told_time_(now()) {
+Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out) && !world()), told_time_(now()) {
   try {
     drawer_ = std::jthread([this](std::stop_token stop) {
       std::mutex mutex;

@@ -18,9 +18,9 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-/// Prints a line for each epoch. On a terminal, also a progress bar below them, drawn by a thread
-/// of its own at most ten times a second; elsewhere, now and then a line on the progress of an
-/// epoch. Ends the bar when destroyed.
+/// Prints a line for each epoch. On a terminal (which mpirun only seems to be), also a progress bar
+/// below them, drawn by a thread of its own at most ten times a second; elsewhere, now and then a
+/// line on the progress of an epoch. Ends the bar when destroyed.
 class Reporter final : public Observer {
  public:
   /// Writes to `out`: standard output, or standard error where that belongs to JSON.

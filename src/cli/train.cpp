@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/reporter.h"
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "models/model.h"
@@ -36,8 +39,9 @@ Examples:
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 
 )"
-    "Ctrl-C, SIGTERM and SIGHUP save the run and exit with 130, 143 and 129; so does a standard "
-    "output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
+    "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 save the run and exit with 130, 143, 129 and 138; so does "
+    "a "
+    "standard output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
 
 constexpr const char* kSimulateExamples =
     R"(Trains as crossbow train --clock virtual does, and tells how long so many machines would take:
@@ -96,6 +100,7 @@ Json to_json(const TrainResult& r) {
   j["batch"] = o.batch;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
+  if (world()) j["ranks"] = world_size();
   j["precision"] = name_of(used_precision(o));
   j["seed"] = o.seed;
   j["epochs"] = r.history.size();
@@ -284,9 +289,10 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put_wrapped(out, "  model     ", fmt::format("{}", count(r.parameters, "parameter")));
   const int devices = r.memory.devices;
   put_wrapped(out, "  trained   ",
-              fmt::format("by {}{}, batch {}, {}", text_of(r.arrangement),
+              fmt::format("by {}{}{}, batch {}, {}", text_of(r.arrangement),
                           devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
-                          o.batch, name_of(used_precision(o))));
+                          world() ? fmt::format(" on each of {} ranks", world_size()) : "", o.batch,
+                          name_of(used_precision(o))));
   print_memory(out, r);
   const std::string folder = printable(*o.out);
   put_wrapped(out, "  run       ", folder);
@@ -321,22 +327,33 @@ TrainOptions simulated(const OptionFlags& flags) {
   return options;
 }
 
+/// Of ranks other than 0, which print errors only.
+class Quiet : public Observer {
+ public:
+  bool stop_requested() override { return InterruptGuard::requested(); }
+};
+
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   const InterruptGuard guard;
-  Reporter reporter(out);
+  std::unique_ptr<Observer> observer = std::make_unique<Quiet>();
+  if (world_rank() == 0) observer = std::make_unique<Reporter>(out);
   if (!flags.resume.empty()) {
     const auto change = [&](const TrainOptions& before) { return flags.options.apply(before); };
-    return resume(flags.resume, change, &reporter);
+    return resume(flags.resume, change, observer.get());
   }
   const std::string replay = flags.options.given("replay").value_or("auto");
   TrainOptions options =
       flags.simulates
           ? simulated(flags.options)
           : flags.options.apply(replay == "auto" ? TrainOptions{} : options_to_replay(replay));
-  const bool own_folder = !options.out;
+  if (world_rank() > 0) {
+    options.out.reset();
+    options.keep_best = false;
+  }
+  const bool own_folder = !options.out && world_rank() == 0;
   if (own_folder) options.out = new_run_folder(options);
   try {
-    return train(options, &reporter);
+    return train(options, observer.get());
   } catch (...) {
     std::error_code error;
     if (own_folder) fs::remove(*options.out, error);  // only if nothing is in it
@@ -349,7 +366,7 @@ int exit_code_of(int signal) {
   return 128 + signal;
 }
 
-int run(const Flags& flags) {
+int train_here(const Flags& flags) {
   std::FILE* const out = flags.json ? stderr : stdout;
   TrainResult result;
   try {
@@ -357,18 +374,51 @@ int run(const Flags& flags) {
   } catch (const Interrupted& e) {
     if (!InterruptGuard::requested()) throw;
     complain(flags.command(), e.what());
-    return exit_code_of(InterruptGuard::signal());
+    const int code = exit_code_of(InterruptGuard::signal());
+    if (world()) world()->abort(code);  // others know nothing of it yet
+    return code;
   }
-  print_summary(out, result);
-  if (flags.json) print_json(to_json(result));
+  const bool speaks = world_rank() == 0;
+  if (speaks) {
+    print_summary(out, result);
+    if (flags.json) print_json(to_json(result));
+  }
   if (!result.interrupted) return 0;
-  const std::string resume =
-      fmt::format("go on with {} --resume {}", flags.command(), *result.options.out);
-  if (!InterruptGuard::requested()) {
-    fail("standard output takes no more, so the run was saved and ended; {}", resume);
+  const int signal = std::ranges::max(of_all_ranks(InterruptGuard::signal()));
+  if (speaks) {
+    const std::string resume =
+        fmt::format("go on with {} --resume {}", flags.command(), *result.options.out);
+    if (signal == 0) {
+      fail("standard output takes no more, so the run was saved and ended; {}", resume);
+    }
+    complain(flags.command(), "interrupted; " + resume);
   }
-  complain(flags.command(), "interrupted; " + resume);
-  return exit_code_of(InterruptGuard::signal());
+  return exit_code_of(signal);
+}
+
+/// A rank that fails ends all. Most often all fail alike, and rank 0 speaks for them.
+void end_all(const Flags& flags, const Failure& failure) {
+  if (world_rank() == 0) {
+    complain(flags.command(), failure.sentence);
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    complain(flags.command(), fmt::format("rank {} on {}: {}", world_rank(),
+                                          world()->host(world_rank()), failure.sentence));
+  }
+  world()->abort(failure.code);
+}
+
+int run(const Flags& flags) {
+  join_world();
+  if (!world()) return train_here(flags);
+  try {
+    const int code = train_here(flags);
+    leave_world();
+    return code;
+  } catch (const std::exception&) {
+    end_all(flags, failure());
+    return kFailure;
+  }
 }
 
 void add_flags(CLI::App& app, Flags& flags) {

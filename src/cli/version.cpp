@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "comm/mpi.h"
 #include "kernels/cpu/version.h"
 
 namespace crossbow::cli {
@@ -21,8 +22,9 @@ std::string version_text() {
       "crossbow {}\n"
       "compiler  {}\n"
       "oneDNN    {}, {} on this machine\n"
-      "loops     {} on this machine",
-      CROSSBOW_VERSION, kCompiler, cpu.onednn, cpu.onednn_isa, cpu.loops);
+      "loops     {} on this machine\n"
+      "MPI       {}",
+      CROSSBOW_VERSION, kCompiler, cpu.onednn, cpu.onednn_isa, cpu.loops, mpi_version());
 }
 
 }  // namespace crossbow::cli

@@ -1,57 +1,40 @@
-// How ranks exchange vectors and messages: the devices of a machine now; processes on many machines
-// later.
+// How ranks add up vectors: the devices of a process, or processes on many machines.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "device/device.h"
 
 namespace crossbow {
 
-/// One rank's end of a group. Nothing here blocks: who waits for a sum works on it meanwhile, or
-/// does something else. Any thread may call what does not say otherwise.
+/// One rank's end of a group. Nothing waits for other ranks: who waits for a sum works on it
+/// meanwhile, or does something else. Any thread may call what does not say otherwise.
 class Comm {
  public:
   virtual ~Comm() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Grows whenever a group goes on with fewer ranks or more, which are then numbered anew.
-  virtual int64_t generation() const = 0;
 
   /// A sum that this rank has started: the first is 0, the next 1, and so on.
   using Sum = int64_t;
   enum class State { running, done, failed };
 
   /// Begins to replace `values` (n elements), as they are when the queue has done its work so far,
-  /// by their sum over all ranks, added up in the order of the ranks: the same bits on every rank;
-  /// and so `scalars`, a few numbers in the host's memory. All ranks start the same sums in the
-  /// same order, each when its last one is done. What is passed, and the queue, belong to the sum
-  /// until then. One thread at a time. Throws Error if n is not the group's.
-  virtual Sum start_sum(Queue& queue, void* values, int64_t n, std::span<double> scalars) = 0;
+  /// by their sum over all ranks, added up in the order of the ranks: the same bits on every rank.
+  /// All ranks start the same sums in the same order, each when its last one is done. The values
+  /// and the queue belong to the sum until then. One thread at a time. Throws Error if n is not the
+  /// group's.
+  virtual Sum start_sum(Queue& queue, void* values, int64_t n) = 0;
   /// Done: what the queue is given from now on sees the sum. Failed: a rank is lost, as failure()
-  /// says, and so are all sums of this generation that are not done.
+  /// says, and so are all sums that are not done.
   virtual State state(Sum sum) const = 0;
   virtual std::string failure() const = 0;
   /// Works on what has started: a little at a time; false if there is nothing to do.
   virtual bool advance() = 0;
   /// Whether advance() would find something to do.
   virtual bool can_advance() const = 0;
-
-  struct Message {
-    int from = 0;
-    std::vector<std::byte> bytes;
-  };
-  /// One way: arrives once, after what this rank sent there before. False, and nothing is sent,
-  /// while too many messages wait there.
-  virtual bool send(int to, std::span<const std::byte> bytes) = 0;
-  /// The next message that has come, if there is one.
-  virtual std::optional<Message> receive() = 0;
 };
 
 }  // namespace crossbow

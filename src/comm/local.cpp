@@ -2,16 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 
 #include "core/error.h"
 
 namespace crossbow {
-namespace {
-
-constexpr size_t kMostMessages = 64;  // that wait for a rank
-
-}  // namespace
 
 class LocalGroup::Rank : public Comm {
  public:
@@ -20,9 +14,8 @@ class LocalGroup::Rank : public Comm {
 
   int rank() const override { return rank_; }
   int size() const override { return group_.ranks(); }
-  int64_t generation() const override { return 0; }
-  Sum start_sum(Queue& queue, void* values, int64_t n, std::span<double> scalars) override {
-    return group_.start(*this, queue, values, n, scalars);
+  Sum start_sum(Queue& queue, void* values, int64_t n) override {
+    return group_.start(*this, queue, values, n);
   }
   State state(Sum sum) const override { return group_.state(sum); }
   std::string failure() const override {
@@ -31,39 +24,16 @@ class LocalGroup::Rank : public Comm {
   }
   bool advance() override { return group_.advance(); }
   bool can_advance() const override { return group_.can_advance(); }
-  bool send(int to, std::span<const std::byte> bytes) override {
-    return group_.ranks_[static_cast<size_t>(to)]->take({rank_, {bytes.begin(), bytes.end()}});
-  }
-  std::optional<Message> receive() override {
-    const std::lock_guard lock(mutex_);
-    if (messages_.empty()) return {};
-    Message message = std::move(messages_.front());
-    messages_.pop_front();
-    return message;
-  }
 
   // Of the sum that this rank started last.
   int64_t sums = 0;  // so far
   Queue* queue = nullptr;
   std::byte* values = nullptr;
-  std::span<double> scalars;
   const std::unique_ptr<Event> ready;
 
  private:
-  bool take(Message message) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (messages_.size() == kMostMessages) return false;
-      messages_.push_back(std::move(message));
-    }
-    group_.notify_();
-    return true;
-  }
-
   LocalGroup& group_;
   const int rank_;
-  std::mutex mutex_;
-  std::deque<Message> messages_;
 };
 
 LocalGroup::LocalGroup(const std::vector<Device*>& devices, int64_t elements, DType dtype,
@@ -97,12 +67,10 @@ void LocalGroup::lose(int r, const std::string& why) {
   notify_();
 }
 
-Comm::Sum LocalGroup::start(Rank& rank, Queue& queue, void* values, int64_t n,
-                            std::span<double> scalars) {
+Comm::Sum LocalGroup::start(Rank& rank, Queue& queue, void* values, int64_t n) {
   if (n != elements_) fail("a sum of {} elements among ranks that have {}", n, elements_);
   rank.queue = &queue;
   rank.values = static_cast<std::byte*>(values);
-  rank.scalars = scalars;
   queue.mark(*rank.ready);
   if ((started_.fetch_add(1, std::memory_order_acq_rel) + 1) % ranks() == 0) notify_();
   return rank.sums++;
@@ -150,17 +118,8 @@ void LocalGroup::compute(int64_t piece) {
     queue.copy(ranks_[r]->values + first * element_bytes, sum, bytes);
   }
   if (piece < pieces_ - 1) return;
-  add_up_scalars();
   queue.mark(*summed_);
   for (const auto& rank : ranks_) rank->queue->wait(*summed_);
-}
-
-void LocalGroup::add_up_scalars() {
-  const std::span<double> sum = ranks_[0]->scalars;
-  for (size_t i = 0; i < sum.size(); ++i) {
-    for (size_t r = 1; r < ranks_.size(); ++r) sum[i] += ranks_[r]->scalars[i];
-    for (size_t r = 1; r < ranks_.size(); ++r) ranks_[r]->scalars[i] = sum[i];
-  }
 }
 
 }  // namespace crossbow

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,7 @@
 namespace crossbow {
 
 /// Makes the ends of a group. A sum is cut into pieces, which whoever waits for it computes, each
-/// for all ranks at once. A group of one process ends with the first rank that it loses, and nobody
-/// joins it, so its generation stays 0.
+/// for all ranks at once. A group ends with the first rank that it loses.
 class LocalGroup {
  public:
   /// One rank a device. All vectors have that many elements of that type. `notify` is called, by
@@ -33,12 +31,11 @@ class LocalGroup {
   class Rank;
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  Comm::Sum start(Rank& rank, Queue& queue, void* values, int64_t n, std::span<double> scalars);
+  Comm::Sum start(Rank& rank, Queue& queue, void* values, int64_t n);
   Comm::State state(Comm::Sum sum) const;
   bool can_advance() const;
   bool advance();
   void compute(int64_t piece);
-  void add_up_scalars();
 
   const int64_t elements_, piece_, pieces_;  // of elements; their number
   const DType dtype_;

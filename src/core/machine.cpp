@@ -22,9 +22,11 @@
 namespace crossbow {
 namespace {
 
+int sharers = 1;  // processes that use the machine alike, this one included
+
 /// Whole CPUs of the control group's quota; a large number if there is none.
 int quota() {
-  const double cpus = std::ceil(group_limits().cpus);
+  const double cpus = std::ceil(group_limits().cpus / sharers);
   return cpus < INT_MAX ? std::max(1, static_cast<int>(cpus)) : INT_MAX;
 }
 
@@ -36,11 +38,12 @@ double limit_of(int resource) {
                  : std::numeric_limits<double>::infinity();
 }
 
-/// Of the machine and of the control groups, whose limits are on what is resident, in MiB.
+/// Of the machine and of the control groups, whose limits are on what is resident, in MiB: this
+/// process's part.
 double resident_limit() {
   const double machine =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  return std::min(mebibytes(machine), group_limits().memory_mb);
+  return std::min(mebibytes(machine), group_limits().memory_mb) / sharers;
 }
 
 struct DestroyTopology {
@@ -51,42 +54,71 @@ bool may_run_on(const cpu_set_t& allowed, int cpu) {
   return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed);
 }
 
-/// The first allowed CPU of each core, in the topology's order; empty if that cannot be told.
-std::vector<int> first_cpus(const cpu_set_t& allowed) {
-  std::vector<int> cpus;
-  // Where /sys is not mounted hwloc would say so on standard error, and know no more than we.
-  std::error_code hidden;
-  if (!std::filesystem::exists("/sys/devices/system/cpu/cpu0/topology", hidden)) return cpus;
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return cpus;
-  const std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
-  if (hwloc_topology_load(raw) != 0) return cpus;
-  for (hwloc_obj_t core = nullptr;
-       (core = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, core));) {
-    int cpu = hwloc_bitmap_first(core->cpuset);
-    while (cpu >= 0 && !may_run_on(allowed, cpu)) cpu = hwloc_bitmap_next(core->cpuset, cpu);
-    if (cpu >= 0) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
-std::vector<int> find_cores() {
+cpu_set_t allowed_cpus() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
-  std::vector<int> cpus = first_cpus(allowed);
-  if (!cpus.empty()) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (may_run_on(allowed, cpu)) cpus.push_back(cpu);
+  return allowed;
+}
+
+using Core = std::vector<int>;  // its CPUs
+
+/// The allowed CPUs of each core, in the topology's order; empty if that cannot be told.
+std::vector<Core> known_cores(const cpu_set_t& allowed) {
+  std::vector<Core> cores;
+  // Where /sys is not mounted hwloc would say so on standard error, and know no more than we.
+  std::error_code hidden;
+  if (!std::filesystem::exists("/sys/devices/system/cpu/cpu0/topology", hidden)) return cores;
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return cores;
+  const std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
+  if (hwloc_topology_load(raw) != 0) return cores;
+  for (hwloc_obj_t found = nullptr;
+       (found = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, found));) {
+    Core core;
+    for (int cpu = -1; (cpu = hwloc_bitmap_next(found->cpuset, cpu)) >= 0;) {
+      if (may_run_on(allowed, cpu)) core.push_back(cpu);
+    }
+    if (!core.empty()) cores.push_back(std::move(core));
   }
-  return cpus.empty() ? std::vector<int>{0} : cpus;
+  return cores;
+}
+
+/// Not empty.
+std::vector<Core> allowed_cores() {
+  const cpu_set_t allowed = allowed_cpus();
+  std::vector<Core> cores = known_cores(allowed);
+  if (!cores.empty()) return cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (may_run_on(allowed, cpu)) cores.push_back({cpu});
+  }
+  return cores.empty() ? std::vector<Core>{{0}} : cores;
+}
+
+std::vector<int> first_cpus() {
+  std::vector<int> cpus;
+  for (const Core& core : allowed_cores()) cpus.push_back(core.front());
+  return cpus;
 }
 
 }  // namespace
 
 const std::vector<int>& core_cpus() {
-  static const std::vector<int> cpus = find_cores();
+  static const std::vector<int> cpus = first_cpus();
   return cpus;
+}
+
+void share_machine(int place, int processes) {
+  const std::vector<Core> cores = allowed_cores();
+  const size_t n = cores.size();
+  const size_t part = std::max<size_t>(1, n / static_cast<size_t>(processes));
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  for (size_t i = 0; i < part; ++i) {
+    for (const int cpu : cores[(static_cast<size_t>(place) * part + i) % n]) CPU_SET(cpu, &own);
+  }
+  sched_setaffinity(0, sizeof own, &own);
+  sharers = processes;
 }
 
 int physical_cores() {

@@ -1,5 +1,7 @@
 #include "core/planned.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace crossbow {
@@ -9,18 +11,14 @@ struct Planned {
   std::string_view name, what;
 };
 
-constexpr std::string_view kGpus = "training on GPUs", kMachines = "training on several machines",
+constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank",
                            kWeights = "training from the weights of a file",
                            kSaves = "saving within an epoch", kData = "reading such data sets";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"gpus", kGpus},
                                 {"cuda", kGpus},
-                                {"mpi", kMachines},
-                                {"hosts", kMachines},
-                                {"distributed", kMachines},
-                                {"ranks", kMachines},
-                                {"min-ranks", kMachines},
-                                {"spares", kMachines},
+                                {"min-ranks", kSurvivors},
+                                {"spares", kSurvivors},
                                 {"init", kWeights},
                                 {"freeze", kWeights},
                                 {"checkpoint-every", kSaves},
@@ -34,9 +32,17 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"import", "import of models"},
                                 {"report", "report of a run"}};
 
+constexpr std::string_view kOfLaunchers[] = {"mpi", "hosts", "distributed", "ranks"};
+
 }  // namespace
 
 void refuse_planned(std::string_view said, std::string_view name) {
+  if (std::ranges::find(kOfLaunchers, name) != std::end(kOfLaunchers)) {
+    fail_usage(
+        "{}: MPI's launcher says how many processes train, and where: mpirun -n 2 crossbow "
+        "train ...",
+        said);
+  }
   for (const Planned& planned : kPlanned) {
     if (name != planned.name) continue;
     fail_usage("{}: {} does not exist yet in this version", said, planned.what);

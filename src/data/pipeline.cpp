@@ -48,7 +48,7 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
       rows_(dataset, std::move(split), {options.shuffle, options.augment, options.seed}),
       batches_(options.batch < 1 ? 0 : batches_of(rows_.size(), options.batch)) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 sample, not {}", options.batch);
-  grow(depth_of(options, rows_.size()));
+  serve(depth_of(options, rows_.size()), {});
   const int threads = options.threads > 0 ? options.threads : default_threads(rows_);
   try {
     for (int t = 0; t < threads; ++t) threads_.push_back(start_thread([this] { work(); }));
@@ -71,8 +71,9 @@ void Pipeline::end() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Pipeline::grow(int64_t depth) {
+void Pipeline::serve(int64_t depth, const Share& share) {
   const std::lock_guard lock(mutex_);
+  share_ = share;
   while (static_cast<int64_t>(slots_.size()) < std::min(depth, batches_)) {
     Slot& slot = slots_.emplace_back(BatchMemory(rows_.format(), options_.batch));
     slot.batch.fields = slot.memory.addresses();
@@ -107,11 +108,19 @@ void Pipeline::start(int64_t epoch, int64_t first_batch) {
   }
   free_ = static_cast<int>(slots_.size());
   rows_.start(epoch);
-  next_ = first_batch;
+  first_ = first_batch;
+  next_ = next_from(first_batch);
   end_ = batches_;
   waited_seconds_ = 0;
   cancelled_ = false;
   can_fill_.notify_all();
+}
+
+int64_t Pipeline::next_from(int64_t index) const {
+  const auto& [first, count, all] = share_;
+  const int64_t place = (index - first_) % all;
+  if (place < first) return index + first - place;
+  return place < first + count ? index : index + all - place + first;
 }
 
 const Batch& Pipeline::acquire(int64_t index) {
@@ -193,7 +202,8 @@ void Pipeline::work() {
       Slot& slot = *std::find_if(slots_.begin(), slots_.end(),
                                  [](const Slot& s) { return s.state == State::free; });
       slot.state = State::filling;
-      slot.batch.index = next_++;
+      slot.batch.index = next_;
+      next_ = next_from(next_ + 1);
       --free_;
       ++filling_;
       lock.unlock();

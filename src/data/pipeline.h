@@ -35,10 +35,10 @@ struct PipelineOptions {
 
 /// Serves each epoch's batches in the order of their indices. Every sample comes once an epoch, and
 /// what a batch holds depends on the options, the epoch and its index only, not on the number of
-/// threads or the time of arrival. Once made it allocates nothing but in `grow`.
+/// threads or the time of arrival. Once made it allocates nothing but in `serve`.
 ///
 /// Threads: any number of learners may acquire and release at a time, each index once an epoch, in
-/// about ascending order; `start`, `grow` and the destructor to one thread, while no batch is held.
+/// about ascending order; `start`, `serve` and the destructor to one thread, while no batch is held.
 class Pipeline : public TrainingBatches {
  public:
   Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
@@ -57,7 +57,7 @@ class Pipeline : public TrainingBatches {
   void cancel() override;
 
   /// There are as many buffers, at least.
-  void grow(int64_t depth) override;
+  void serve(int64_t depth, const Share& share) override;
   int64_t buffer_bytes() const override;
   /// Of those that such options ask for.
   static int64_t buffer_bytes(const BatchFormat& format, int64_t samples,
@@ -77,6 +77,8 @@ class Pipeline : public TrainingBatches {
 
   void work();
   void end();
+  /// The first batch from there on that is served here.
+  int64_t next_from(int64_t index) const;
   bool may_fill() const;
   void fill(Slot& slot, uint8_t* scratch);
   /// The batch, by the thread that asks, if there are no others. With the lock.
@@ -90,6 +92,8 @@ class Pipeline : public TrainingBatches {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable can_fill_, made_;
   std::deque<Slot> slots_;      // each stays where it is
+  Share share_;
+  int64_t first_ = 0;           // served in the epoch, here or elsewhere
   int64_t next_ = 0, end_ = 0;  // batches yet to fill
   int free_ = 0, filling_ = 0, held_ = 0, waiting_ = 0;
   double waited_seconds_ = 0;

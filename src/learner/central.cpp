@@ -69,7 +69,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       phases_(phases(rank.comm != nullptr, clip_norm_ > 0)),
       made_(rank.device.make_event()),
       noise_scale_(noise_scale),
-      probe_(rank.index == 0
+      probe_(rank.probes
                  ? NoiseProbe::make(*sync_, optimizer_, learners, rank.device, piece_count(),
                                     static_cast<size_t>(elements_ * element_bytes_))
                  : nullptr) {
@@ -156,8 +156,7 @@ void Central::close(int64_t block) {
   if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale_);
   if (phase.apply) queue_->mark(*made_);
   if (phase.starts_sum) {
-    sum_.store(rank_.comm->start_sum(*queue_, mean_.data(), elements_, {}),
-               std::memory_order_relaxed);
+    sum_.store(rank_.comm->start_sum(*queue_, mean_.data(), elements_), std::memory_order_relaxed);
   }
   closed_.store(block + 1, std::memory_order_release);
 }

@@ -37,11 +37,12 @@ struct ExchangeInput {
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
 class Central {
  public:
-  /// Which device this is, and how it reaches the others; null if it is alone.
+  /// Which of the process's devices this is, and how it reaches the others; null if it is alone.
   struct Rank {
     Device& device;
     int index = 0;
     Comm* comm = nullptr;
+    bool probes = true;  // its learners give the noise scale
   };
 
   /// Fills in what the exchange of the segment's iteration i needs; called by any worker, at times
@@ -63,7 +64,7 @@ class Central {
   };
 
   /// For algorithms that average gradients: the optimizer that takes their mean, and the limit of
-  /// its norm, 0 for none. The first device adds what its learners' gradients say to `noise_scale`.
+  /// its norm, 0 for none. One device adds what its learners' gradients say to `noise_scale`.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
           const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Rank rank,
           int learners, NoiseScale& noise_scale);
@@ -140,7 +141,7 @@ class Central {
   Buffer limits_;  // with a clip norm: squared norms by piece, then the gradient's scale
   std::unique_ptr<Event> made_;  // the last exchange given
   NoiseScale& noise_scale_;
-  const std::unique_ptr<NoiseProbe> probe_;  // of the first device, if it can be measured
+  const std::unique_ptr<NoiseProbe> probe_;  // of one device, if it can be measured
   bool measured_ = false;                    // in the exchange that runs
   std::atomic<Comm::Sum> sum_{0};            // of the devices, the last one started
   Describe describe_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -97,6 +98,9 @@ Replica& Engine::snapshot() {
   for (int j = 0; j < learners(); ++j) shares.push_back(takes_part(j) ? 1 : 0);
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (double& share : shares) share /= all;
+  const std::vector<Buffer> of_all_ranks = gather_states();
+  const size_t k = of_all_ranks.size();
+  if (k > 0) shares.assign(k, 1 / static_cast<double>(k));
   // On a worker: this thread must not have an OpenMP team of its own (see expect_host_team).
   workers_.run([&](int worker) {
     if (worker > 0) return;
@@ -109,6 +113,8 @@ Replica& Engine::snapshot() {
       queue.copy(gathered_[i].data(), states[here + i], gathered_[i].size());
       states[here + i] = gathered_[i].data();
     }
+    if (k > 0) states.clear();
+    for (const Buffer& gathered : of_all_ranks) states.push_back(gathered.data());
     if (layout_->state_elements > 0) {
       queue.math(layout_->dtype)
           .combine(shares, states, snapshot_.states.data(), layout_->state_elements);
@@ -116,6 +122,23 @@ Replica& Engine::snapshot() {
     queue.finish();
   });
   return snapshot_;
+}
+
+/// Of a cluster's learners, in order; none of a process on its own.
+std::vector<Buffer> Engine::gather_states() const {
+  std::vector<Buffer> all;
+  if (!options_.world || layout_->state_elements == 0) return all;
+  const size_t bytes = snapshot_.states.size();
+  std::vector<std::byte> own;
+  for (const auto& learner : learners_) {
+    own.insert(own.end(), learner->states(), learner->states() + bytes);
+  }
+  for (const std::vector<std::byte>& rank : options_.world->all_gather(own)) {
+    for (size_t at = 0; at < rank.size(); at += bytes) {
+      std::memcpy(all.emplace_back(bytes).data(), rank.data() + at, bytes);
+    }
+  }
+  return all;
 }
 
 std::span<const Workspace> Engine::evaluation_workspaces() const {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/world.h"
 #include "core/exceptions.h"
 #include "data/batch_source.h"
 #include "learner/dispatcher.h"
@@ -32,6 +33,7 @@ struct EngineOptions {
   double clip_norm = 0;           // 0: no limit
   uint64_t seed = 0;              // of what layers draw, and of the pace
   std::optional<Pace> pace = {};  // on the virtual clock, which learners that wait follow
+  World* world = nullptr;         // of learners that wait for each other: more of them elsewhere
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes.
@@ -115,8 +117,11 @@ class Engine {
   Replica& snapshot();
   const Replica& model() const { return snapshot_; }
 
-  /// Of all devices.
+  /// Of all devices of this process.
   int learners() const { return static_cast<int>(learners_.size()); }
+  /// Of all ranks, which have as many each, and the number among them of this process's first one.
+  int all_learners() const { return learners() * (options_.world ? options_.world->size() : 1); }
+  int first_learner() const { return learners() * (options_.world ? options_.world->rank() : 0); }
   Learner& learner(int j) { return *learners_[static_cast<size_t>(j)]; }
   const Learner& learner(int j) const { return *learners_[static_cast<size_t>(j)]; }
   /// Batches after whose multiples, counted in an epoch, all learners wait for each other: a
@@ -221,6 +226,7 @@ class Engine {
   /// A learner's: the one under way, and the one that is being given. They land in order.
   using Flights = std::array<Flight, 2>;
 
+  std::vector<Buffer> gather_states() const;
   /// Waits for the step's end, if there is one, and gives its batch back.
   void land(int learner, Flight& flight);
   void land_all();

@@ -15,7 +15,10 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
       sync_(std::move(sync)),
       lockstep_(sync_ && sync_->traits().overlaps),
       scheduler_(options.threads.devices, options.learners, options.threads.workers) {
-  if (sync_ && devices().size() > 1) {
+  if (options.world) {
+    world_comm_ = options.world->make_comm(layout().parameter_elements, layout().dtype,
+                                           [this] { scheduler_.notify(); });
+  } else if (sync_ && devices().size() > 1) {
     comm_ = std::make_unique<LocalGroup>(devices(), layout().parameter_elements, layout().dtype,
                                          [this] { scheduler_.notify(); });
   }
@@ -26,10 +29,14 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
   const auto may_run = [this](int w, int j) { return scheduler_.may_run(w, j); };
   on_each_device([&](int d) {
     if (sync_) {
-      centrals_.push_back(std::make_unique<Central>(
-          sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
-          Central::Rank{device(d), d, comm_ ? &comm_->rank(d) : nullptr}, options.learners,
-          measured_noise()));
+      centrals_.push_back(std::make_unique<Central>(sync_, lockstep_, layout(), options.optimizer,
+                                                    options.clip_norm,
+                                                    Central::Rank{device(d), d,
+                                                                  world_comm_ ? world_comm_.get()
+                                                                  : comm_     ? &comm_->rank(d)
+                                                                              : nullptr,
+                                                                  d == 0 && first_learner() == 0},
+                                                    options.learners, measured_noise()));
     }
     const LearnerSetup setup = setup_of(d);
     for (int n = 0; n < options.learners; ++n) add_learner(model, setup, d, may_run);
@@ -82,6 +89,16 @@ void SynchronousEngine::resume(const EnginePlace& place) {
   }
 }
 
+/// Of the learners of all ranks, in order.
+std::vector<double> SynchronousEngine::all_of(const std::vector<double>& values) const {
+  std::vector<double> all;
+  for (const auto& bytes : options().world->all_gather(std::as_bytes(std::span(values)))) {
+    const auto* const first = reinterpret_cast<const double*>(bytes.data());
+    all.insert(all.end(), first, first + bytes.size() / sizeof(double));
+  }
+  return all;
+}
+
 std::optional<double> SynchronousEngine::distance() {
   if (!sync_ || averages_gradients()) return {};
   std::vector<double> squares(static_cast<size_t>(learners()));
@@ -95,7 +112,8 @@ std::optional<double> SynchronousEngine::distance() {
                            layout().parameter_elements);
     }
   });
-  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / learners());
+  if (options().world) squares = all_of(squares);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / all_learners());
 }
 
 std::vector<EngineBuffer> SynchronousEngine::buffers() const {
@@ -111,7 +129,7 @@ std::vector<EngineBuffer> SynchronousEngine::buffers() const {
     }
   };
   for (int j = 0; j < learners(); ++j) {
-    const auto at = static_cast<size_t>(j);
+    const auto at = static_cast<size_t>(first_learner() + j);
     Device& device = this->device(device_of(j));
     if (sync_ && !averages_gradients()) add(Kind::weights, at, learner(j).weights(side()), device);
     add_slots(at, learner(j).slots(), device);
@@ -148,11 +166,11 @@ void SynchronousEngine::write_evaluated(Queue& queue, std::byte* to) {
 int64_t SynchronousEngine::batches_done() const {
   int64_t iterations = segment().batches;
   for (int j = 0; j < learners(); ++j) iterations = std::min(iterations, landed(j));
-  return std::min(iterations * learners(), segment().batches);
+  return std::min(iterations * all_learners(), segment().batches);
 }
 
 void SynchronousEngine::begin(const Segment& segment) {
-  const int64_t k = learners();
+  const int64_t k = all_learners();
   scheduler_.start((segment.batches + k - 1) / k, segment.stop);
   if (!sync_) return;
   lockstep_.start(sync_->period(segment.after_first_drop, (segment.epoch_batches + k - 1) / k));
@@ -226,7 +244,7 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
   Step step;
   Flight& flight = prepare(j, i, batch_of(i, j), step);
   if (const data::Batch* const batch = flight.load.batch) {
-    const double rate = segment().rate(batch_of(i, 0));
+    const double rate = segment().rate(first_batch_of(i));
     learner.step(worker, step, batch->rows, rate, pull, route, flight.part_losses(), before_update);
   } else if (before_update()) {
     learner.idle_step(worker, pull, route);
@@ -238,10 +256,10 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
 void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& input) const {
   const int side = route_of(iteration).from;
   int64_t all_rows = 0;
-  for (int j = 0; j < learners(); ++j) all_rows += rows_of(batch_of(iteration, j));
-  const bool measures =
-      central_of(device)->measures() && all_rows == learners() * options().batch.rows;
-  input.lr = segment().rate(batch_of(iteration, 0));
+  const int64_t k = all_learners(), first = first_batch_of(iteration);
+  for (int64_t batch = first; batch < first + k; ++batch) all_rows += rows_of(batch);
+  const bool measures = central_of(device)->measures() && all_rows == k * options().batch.rows;
+  input.lr = segment().rate(first);
   for (int n = 0; n < options().learners; ++n) {
     const int j = device * options().learners + n;
     const Learner& learner = this->learner(j);
@@ -255,7 +273,7 @@ void SynchronousEngine::describe(int device, int64_t iteration, ExchangeInput& i
     input.factors[at] =
         averages_gradients()
             ? static_cast<double>(rows_of(batch_of(iteration, j))) / static_cast<double>(all_rows)
-            : 1.0 / learners();
+            : 1.0 / static_cast<double>(k);
   }
 }
 

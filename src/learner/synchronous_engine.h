@@ -8,9 +8,10 @@
 
 namespace crossbow {
 
-/// With k learners in all, those of a device in a row, learner j has the batches first + j,
-/// first + k + j, … of a segment: those of iterations 0, 1, …. All of an iteration have the rate of
-/// its first batch, and a segment that is stopped ends after a whole iteration.
+/// With k learners in all, those of a rank and in it those of a device in a row, learner j has the
+/// batches first + j, first + k + j, … of a segment: those of iterations 0, 1, …. All of an
+/// iteration have the rate of its first batch, and a segment that is stopped ends after a whole
+/// iteration.
 ///
 /// Learners may be apart by as many iterations as two exchanges lie apart (one less than one where
 /// the algorithm does not overlap), if the source has batches for them; what they compute does not
@@ -48,9 +49,13 @@ class SynchronousEngine final : public Engine {
   LearnerSetup setup_of(int device) const;
   bool step(int worker, const Scheduler::Task& task);
   void describe(int device, int64_t iteration, ExchangeInput& input) const;
-  int64_t batch_of(int64_t iteration, int learner) const {
-    return segment().first_batch + iteration * learners() + learner;
+  int64_t first_batch_of(int64_t iteration) const {
+    return segment().first_batch + iteration * all_learners();
   }
+  int64_t batch_of(int64_t iteration, int learner) const {
+    return first_batch_of(iteration) + first_learner() + learner;
+  }
+  std::vector<double> all_of(const std::vector<double>& values) const;
   bool averages_gradients() const { return sync_ && sync_->traits().averages_gradients; }
   /// Null for one learner on its own.
   Central* central_of(int device) const {
@@ -69,6 +74,7 @@ class SynchronousEngine final : public Engine {
   Scheduler scheduler_;
   std::unique_ptr<LocalGroup> comm_;                // of several devices
   std::vector<std::unique_ptr<Central>> centrals_;  // by device
+  std::unique_ptr<Comm> world_comm_;                // of several ranks; sums what a central has
   std::vector<Central::Scratch> scratch_;           // by worker
 };
 

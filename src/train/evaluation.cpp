@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "comm/world.h"
 #include "train/auc.h"
 
 namespace crossbow {
@@ -45,6 +46,7 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
     bound_.push_back({Execution(model.evaluation(rows), replica, workspace),
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, workspace)});
   }
+  pipeline_.serve(0, {world_rank(), 1, world_size()});
   sums_.resize(static_cast<size_t>(pipeline_.batches()));
   const bool two_classes = dataset.info.classes == 2 && dataset.info.label == LabelKind::one_class;
   if (two_classes) scores_.resize(static_cast<size_t>(samples_));
@@ -55,12 +57,15 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
                                          const LogitsFunction& logits) {
   std::atomic<int64_t> next{0}, seen{0};
   std::atomic<bool> stopped{false};
+  const int rank = world_rank(), ranks = world_size();
+  std::ranges::fill(sums_, Sums{});
+  std::ranges::fill(scores_, 0.0f);
   pipeline_.start(0);
   workers_.run([&](int worker) {
     if (static_cast<size_t>(worker) >= bound_.size()) return;
     try {
       while (!stopped) {
-        const int64_t b = next++;
+        const int64_t b = next++ * ranks + rank;
         if (b >= pipeline_.batches()) return;
         if (stop()) {
           stopped = true;
@@ -68,7 +73,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
         }
         sums_[static_cast<size_t>(b)] = evaluate(bound_[static_cast<size_t>(worker)], b, logits);
         const int64_t rows = std::min(rows_, samples_ - b * rows_);
-        done(seen += rows);
+        done(std::min(samples_, (seen += rows) * ranks));
       }
     } catch (...) {
       stopped = true;
@@ -76,6 +81,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
     }
   });
   if (stopped) return {};
+  if (world()) merge_ranks();
   Sums total;
   for (const Sums& s : sums_) {
     total.loss += s.loss;
@@ -84,6 +90,14 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
   const auto n = static_cast<double>(samples_);
   if (numbers_) return Evaluation{.loss = total.loss / n, .rmse = std::sqrt(total.loss / n)};
   return Evaluation{.loss = total.loss / n, .accuracy = total.right / n, .auc = auc()};
+}
+
+void Evaluator::merge_ranks() {
+  std::vector<double> all;
+  for (const Sums& s : sums_) all.insert(all.end(), {s.loss, s.right});
+  merge(std::span(all));
+  for (size_t b = 0; b < sums_.size(); ++b) sums_[b] = {all[2 * b], all[2 * b + 1]};
+  merge(std::span(scores_));
 }
 
 void Evaluator::keep_scores(int64_t first, std::span<const double> logits) {

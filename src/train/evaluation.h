@@ -48,6 +48,8 @@ class Evaluator {
     double loss = 0, right = 0;
   };
   Sums evaluate(const BoundPrograms& bound, int64_t batch, const LogitsFunction& logits);
+  /// Of a cluster, whose ranks evaluate every so many batches each.
+  void merge_ranks();
   /// How much more the net takes the batch's samples for class 1.
   void keep_scores(int64_t first, std::span<const double> logits);
   std::optional<double> auc() const;

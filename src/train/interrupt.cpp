@@ -17,6 +17,7 @@ void handle(int signal) {
   // The next one of either kind ends the process, whatever it is busy with.
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGUSR1, SIG_DFL);
 }
 
 /// On the guard's stack, not on that of what it interrupts: some of oneDNN's kernels compute with
@@ -40,12 +41,14 @@ InterruptGuard::InterruptGuard() : stack_(kStackBytes) {
   sigaltstack(&stack, &stack_before_);
   catch_signal(SIGINT);
   catch_signal(SIGTERM);
+  catch_signal(SIGUSR1);
   if (catch_signal(SIGHUP) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 InterruptGuard::~InterruptGuard() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGUSR1, SIG_DFL);
   if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   sigaltstack(&stack_before_, nullptr);
 }

@@ -74,7 +74,9 @@ struct LearnerChange {
 /// Between two steps. `batch` may be the number of batches: then evaluation is yet to come.
 struct Position {
   int64_t epoch = 0, batch = 0;  // to do next, from 0
+  int64_t batch_rows = 0;        // of a whole batch; 0 if an older version wrote it
   Arrangement arrangement;       // of the learners
+  int64_t ranks = 1;             // each with such an arrangement
   bool settled = false;          // on that, for good
   int64_t step = 0;              // done by each learner, in the whole run
   EnginePlace engine;

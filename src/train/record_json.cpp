@@ -298,7 +298,9 @@ json to_json(const Position& p) {
   for (const WorkerState& worker : p.engine.workers) workers.push_back(state_json(worker));
   return {{"epoch", p.epoch},
           {"batch", p.batch},
+          {"batch_rows", p.batch_rows},
           {"arrangement", to_json(p.arrangement)},
+          {"ranks", p.ranks},
           {"settled", p.settled},
           {"step", p.step},
           {"exchanges", p.engine.exchanges},
@@ -329,7 +331,11 @@ Position position_from_json(const json& value) {
   Position p;
   p.epoch = integer_from(value, "epoch", 0, kMostEpochs);
   p.batch = integer_from(value, "batch", 0, kMostSteps);
+  if (value.contains("batch_rows")) {
+    p.batch_rows = integer_from(value, "batch_rows", 0, kMostSteps);
+  }
   p.arrangement = arrangement_from_json(value.at("arrangement"));
+  if (value.contains("ranks")) p.ranks = integer_from(value, "ranks", 1, kMostThreads);
   p.settled = value.at("settled").get<bool>();
   p.step = integer_from(value, "step", 0, kMostSteps);
   p.engine.exchanges = integer_from(value, "exchanges", 0, kMostSteps);

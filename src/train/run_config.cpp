@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "data/range_source.h"
 #include "device/hogwild_sgd.h"
@@ -153,8 +154,11 @@ Optimizer RunConfig::optimizer_of(const TeamConfig& team) const {
 }
 
 EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape& shape) const {
-  return {
-      team.arrangement.learners, team.threads, shape, optimizer_of(team), clip_norm, seed, pace};
+  EngineOptions engine{team.arrangement.learners, team.threads, shape,
+                       optimizer_of(team),        clip_norm,    seed};
+  engine.pace = pace;
+  engine.world = world();
+  return engine;
 }
 
 std::unique_ptr<Engine> RunConfig::engine(Models models, const TeamConfig& team,

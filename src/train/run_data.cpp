@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "kernels/kernel.h"
@@ -53,13 +54,17 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
 
 RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Checkpoint* from) {
   const int64_t batches = (dataset.train->size() + config.batch - 1) / config.batch;
-  RunConfig fitted = config.with_at_most(batches / config.device.count);
+  RunConfig fitted = config.with_at_most(batches / config.device.count / world_size());
   if (fitted.teams.empty()) fitted.teams = {config.team(from->position.arrangement)};
   const bool free = std::ranges::all_of(
       fitted.teams, [&](const TeamConfig& team) { return fitted.steps_freely(team); });
   const int64_t most = batches / fitted.teams.back().learners();
-  if (dataset.info.room && free)
+  if (dataset.info.room && free) {
     fitted.steps = std::clamp<int64_t>(kSparseRowsAtATime / config.batch, 1, most);
+    // Within an epoch, which other ranks may have begun, batches stay as long as they are.
+    const int64_t begun = from && from->position.batch > 0 ? from->position.batch_rows : 0;
+    if (begun > 0) fitted.steps = std::min(fitted.steps, begun / config.batch);
+  }
   fitted.batch *= fitted.steps;
   return fitted;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
@@ -159,7 +160,7 @@ LearnerMemory memory_for(Models models, const RunConfig& run, const TeamConfig& 
     m.bound += m.workers * execution_mb(program);
   };
   if (team.workers.empty()) {
-    add_pipeline(*dataset.train, run.training_batches(team.learners()));
+    add_pipeline(*dataset.train, run.training_batches(team.learners_here()));
   } else {
     m.batches += mebibytes(static_cast<double>(ranges));
   }
@@ -192,7 +193,9 @@ Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
                 engine->evaluation_workspaces(), dataset,
                 evaluation_rows(engine->batch().part_rows(), dataset.test->size())),
       statistics(statistics_of(*models.front(), run, team, *engine, dataset)) {
-  batches.grow(run.training_batches(team.learners()).least_depth);
+  const int64_t here = team.learners_here();
+  batches.serve(run.training_batches(team.learners_here()).least_depth,
+                {world_rank() * here, here, team.learners()});
   // For what grows by itself, like the stack, which ends the process where it cannot.
   constexpr double kMargin = 16;
   expect_memory(kMargin);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "device/device.h"
 #include "train/clock_config.h"
@@ -52,11 +53,13 @@ DeviceList device_list(std::string_view text) {
 }
 
 bool is_alone(const TrainOptions& o) {
-  return o.sync == "none" || (o.learners == 1 && device_list(o.device).count == 1);
+  return o.sync == "none" ||
+         (o.learners == 1 && device_list(o.device).count == 1 && world_size() == 1);
 }
 
 bool looks_for_learners(const TrainOptions& o) {
-  return !o.learners && !o.deterministic && o.sync != "none" && !find_async(o.sync);
+  return !o.learners && !o.deterministic && o.sync != "none" && !find_async(o.sync) &&
+         world_size() == 1;
 }
 
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
@@ -84,6 +87,7 @@ std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {
 TeamConfig team_of(const TrainOptions& options, const Arrangement& arrangement) {
   TeamConfig team;
   team.arrangement = arrangement;
+  team.ranks = world_size();
   const DeviceList devices = device_list(options.device);
   const DeviceKind kind = device_kind(devices.kind);
   if (has_unlike_workers(options.sync)) {
@@ -105,7 +109,7 @@ std::vector<TeamConfig> teams_of(const TrainOptions& o) {
   // Options that leave no choice but one learner, who needs none of them, are a mistake.
   if (!o.learners) {
     TeamConfig several;
-    set_algorithm(several, o, 2 * device_list(o.device).count);
+    set_algorithm(several, o, 2 * device_list(o.device).count * world_size());
   }
   std::vector<TeamConfig> teams;
   for (const Arrangement& arrangement : arrangements_of(o)) {

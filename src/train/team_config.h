@@ -27,7 +27,7 @@ DeviceList device_list(std::string_view text);
 /// Of a device: more than have been of use to anybody.
 constexpr int kMostLearners = 256;
 
-/// Whether the options leave no choice but one learner.
+/// Whether the options leave no choice but one learner in all.
 bool is_alone(const TrainOptions& options);
 
 /// Whether they leave it to the clock how many train.
@@ -44,7 +44,11 @@ struct TeamConfig {
   /// To whom the nodes of that algorithm belong, if they are unlike.
   std::vector<WorkerConfig> workers;
 
-  int learners() const { return threads.devices * arrangement.learners; }  // of all devices
+  int ranks = 1;  // that the run has; each has such learners
+
+  int learners() const { return ranks * learners_here(); }
+  /// Of all devices of this process.
+  int learners_here() const { return threads.devices * arrangement.learners; }
   bool averages_gradients() const { return sync && sync->traits().averages_gradients; }
 };
 

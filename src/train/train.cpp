@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "train/clock_config.h"
 #include "train/config.h"
@@ -47,12 +48,18 @@ void expect_text(const std::string& folder) {
 /// A run to go on with. Nobody else changes it from before it is looked at until this goes.
 class Interrupted {
  public:
-  Interrupted(const std::string& folder, Observer& observer)
-      : folder_(RunFolder::go_on(folder)),
-        from_(folder_.load([&](std::string_view text) { observer.note(text); })),
-        observer_(observer) {
+  Interrupted(const std::string& folder, Observer& observer) : path_(folder), observer_(observer) {
+    const auto warn = [&](std::string_view text) { observer.note(text); };
+    if (world_rank() == 0) {
+      folder_.reset(new RunFolder(RunFolder::go_on(folder)));  // which cannot be moved
+      from_ = folder_->load(warn);
+    } else {
+      from_ = load_checkpoint(folder, warn);
+    }
     try {
-      resolve(from_->options, Recipe{});
+      TrainOptions options = from_->options;
+      options.resume = folder;
+      resolve(options, Recipe{});
     } catch (const UsageError& e) {
       fail("cannot go on with {}: {}", folder, e.what());
     }
@@ -62,21 +69,25 @@ class Interrupted {
 
   TrainResult go_on(const GraphFunction& graph, TrainOptions options, const Recipe& recipe,
                     Throughput& throughput) {
-    const std::string folder = folder_.path().string();
+    const std::string folder = path_.string();
     if (options.out.value_or(folder) != folder) {
       fail_usage("`out` {}: a resumed run stays in its folder {}", *options.out, folder);
     }
     options.out = options.resume = folder;
     expect_text(folder);
-    check_same_run(from_->options, with_recipe(options, recipe), "resume");
+    // What another number of ranks has a use for is filled in for both.
+    TrainOptions before = from_->options;
+    before.resume = folder;
+    check_same_run(with_recipe(before, recipe), with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);
-    Trainer trainer(graph, config, &folder_, &*from_, throughput, observer_);
+    Trainer trainer(graph, config, folder_.get(), &*from_, throughput, observer_);
     from_.reset();  // the trainer has its own copy of the state
     return trainer.run();
   }
 
  private:
-  RunFolder folder_;
+  const std::filesystem::path path_;
+  std::unique_ptr<RunFolder> folder_;  // of rank 0
   std::optional<Checkpoint> from_;
   Observer& observer_;
 };

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "plan/named_tensors.h"
+#include "train/cluster.h"
 #include "train/recipe.h"
 #include "train/result.h"
 #include "train/run_data.h"
@@ -32,20 +35,28 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       batches_(config_.training_source(*dataset_)),
       schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
       folder_(folder),
+      saves_(agreed(folder != nullptr)),
       losses_(static_cast<size_t>(batches_->batches())),
       recorder_(position_, config_, samples(), schedule_, folder, observer),
       search_(config_, graph_, tuner_, throughput, observer),
       watch_(dataset_->info.classes, loss_levels(*dataset_, config_.loss), config_.schedule.lr),
       statistics_watch_(graph_, dataset_->info.classes) {
   TeamConfig team = from ? config_.team(from->position.arrangement) : config_.teams.front();
+  expect_alike(config_.options, *dataset_, team.learners_here(), from ? &from->position : nullptr);
   expect_work(config_, team, batches_->batches());
-  if (config_.keep_best) best_.emplace(folder_->path(), from != nullptr);
+  if (config_.keep_best && folder_) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
-    tuner_.preset(folder_->plan_before());
+    if (folder_) tuner_.preset(folder_->plan_before());
     position_ = saved_ = from->position;
+    const int before = team.learners_here() * static_cast<int>(position_.ranks);
+    position_.engine = position_.engine.with_learners(team.learners(), before);
+    if (const int64_t rows = position_.batch_rows; rows > config_.batch) {
+      position_.batch = std::min(position_.batch * (rows / config_.batch), batches_->batches());
+    }
     history_ = from->history;
-    const std::vector<LearnerChange> changes = folder_->changes_after(position_);
+    std::vector<LearnerChange> changes;  // which a process on its own found best
+    if (folder_ && !world() && position_.ranks == 1) changes = folder_->changes_after(position_);
     expect_changes_fit(changes, config_, batches_->batches());
     search_.resume(position_.arrangement, position_.settled, changes);
   } else {
@@ -55,13 +66,14 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     team = config_.team(search_.start());
     position_.settled = search_.settled();
   }
+  position_.batch_rows = config_.batch;
   try {
     arrange(team, from);
   } catch (const UsageError& e) {  // its remedy may be a setting that cannot change any more
     if (!from) throw;
     fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
   }
-  if (!from) move_rate();
+  if (!from || from->position.ranks != world_size()) move_rate();
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
   observer.note(promise(config_, search_.choice(), tuner_.save()));
@@ -82,9 +94,12 @@ bool Trainer::stop_timing(int64_t timed) {
 void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   const Progress::Phase phase = observer_.progress.phase;
   team_.reset();
+  if (world_rank() > 0) share_choices();
   team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_);
+  if (world() && world_rank() == 0) share_choices();
   observer_.progress.phase = phase;
   position_.arrangement = team.arrangement;
+  position_.ranks = world_size();
   Engine& engine = *team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
   if (from) {
@@ -96,7 +111,8 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
     }
   }
   if (from) {
-    const bool same = from->position.arrangement.learners == team.arrangement.learners;
+    const bool same = from->position.arrangement.learners == team.arrangement.learners &&
+                      from->position.ranks == world_size();
     engine.restore(first, position_.engine, [&](std::vector<EngineBuffer> buffers) {
       std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
       restore(*from, engine.layout(), buffers);
@@ -107,13 +123,18 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   position_.engine = engine.state().place;
 }
 
+void Trainer::share_choices() {
+  using nlohmann::json;
+  tuner_.preset(json::parse(agreed(json(tuner_.choices()).dump())).get<Choices>());
+}
+
 void Trainer::make(const LearnerChange& change) {
   if (change.arrangement != position_.arrangement) {
     const auto start = Clock::now();
     Checkpoint before = state(engine().snapshot());
     copy_values(before);
     const TeamConfig next = config_.team(change.arrangement);
-    position_.engine = position_.engine.with_learners(next.learners(), engine().learners());
+    position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners());
     arrange(next, &before);
     move_rate();
     if (folder_) folder_->write_plan(tuner_.choices());
@@ -127,12 +148,12 @@ void Trainer::make(const LearnerChange& change) {
 std::optional<double> Trainer::efficiency_now() const {
   const auto noise = position_.engine.noise.images(config_.batch);
   if (!noise) return {};
-  return efficiency(*noise, config_.batch, team_->engine->learners());
+  return efficiency(*noise, config_.batch, team_->engine->all_learners());
 }
 
 /// From now on towards what so many learners need.
 void Trainer::move_rate() {
-  const double factor = rate_factor(config_.lr_scaling, engine().learners(), efficiency_now());
+  const double factor = rate_factor(config_.lr_scaling, engine().all_learners(), efficiency_now());
   const bool grows_from_0 = schedule_.warmup > 0 && recorder_.samples_seen() == 0;
   const auto length = static_cast<int64_t>(kRateMoveEpochs * static_cast<double>(samples()));
   position_.rate_factor =
@@ -154,28 +175,32 @@ void Trainer::tell_team() {
   const std::string devices =
       plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
   const std::string& sync = config_.options.sync;
-  const std::string alone = engine().learners() == 1 && sync != "none" && !engine().synchronises()
-                                ? fmt::format("; alone, `sync` {} is plain SGD", sync)
-                                : "";
+  const std::string alone =
+      engine().all_learners() == 1 && sync != "none" && !engine().synchronises()
+          ? fmt::format("; alone, `sync` {} is plain SGD", sync)
+          : "";
   const double factor = position_.rate_factor.to;
   const std::string rate = factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
   const std::vector<WorkerConfig>& workers = team_->config.workers;
   const std::string who =
       workers.empty() ? text_of(position_.arrangement) + devices : text_of(workers);
-  observer_.note(fmt::format("{}: {}{}{}", who, plan.text(), alone, rate));
+  const std::string ranks = world() ? fmt::format(" on each of {} ranks", world_size()) : "";
+  observer_.note(fmt::format("{}{}: {}{}{}", who, ranks, plan.text(), alone, rate));
 }
 
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
 void Trainer::open_records() {
-  if (folder_->is_new()) save(engine().snapshot());
+  if (agreed(folder_ && folder_->is_new())) save(engine().snapshot());
+  if (!folder_) return;
   folder_->open_records(config_.options, [this](std::string_view text) { observer_.note(text); });
   folder_->write_plan(tuner_.choices());
 }
 
 TrainResult Trainer::run() {
-  if (folder_) open_records();
+  if (saves_) open_records();
   // A crash may have come between an epoch's checkpoint and this.
-  if (best_ && position_.batch == 0 && !history_.empty() && best_->beaten_by(history_.back())) {
+  const bool ended = position_.batch == 0 && !history_.empty();
+  if (agreed(best_ && ended && best_->beaten_by(history_.back()))) {
     save();
     keep_if_best();
   }
@@ -215,7 +240,7 @@ bool Trainer::train_epoch() {
 /// other, to the next drop of the rate.
 bool Trainer::train_segment() {
   const int64_t first = position_.batch;
-  const int64_t k = engine().learners();
+  const int64_t k = engine().all_learners();
   const int64_t drops = schedule_.drops(recorder_.samples_seen());
   const int64_t until_drop =
       schedule_.next_drop(recorder_.samples_seen()) - recorder_.samples_seen();
@@ -226,6 +251,7 @@ bool Trainer::train_segment() {
   if (const int64_t round = engine().round(); round > 0) {
     left = std::min(left, round - first % round);
   }
+  if (world()) left = std::min(left, most_iterations_ * k);
 
   Segment segment;
   segment.source = batches_.get();
@@ -236,26 +262,39 @@ bool Trainer::train_segment() {
   segment.after_first_drop = drops > 0;
   segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
-  segment.stop = [this] { return observer_.stop_requested() || search_.moving(); };
+  // A cluster's segments are short, and end for all ranks alike.
+  segment.stop = [this] { return !world() && (observer_.stop_requested() || search_.moving()); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
     tell_failures();
-    report(first, done, /*all=*/false);
+    if (!world()) report(first, done, /*all=*/false);
     search_.progress(done);
   };
   search_.begin_segment();
   const int64_t done = run(segment);
+  const bool to_stop = world() && meet(done, seconds_since(start));
   report(first, done, /*all=*/true);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().workers().count();
 
   position_.engine = engine().state().place;
-  const bool stopped = done < segment.batches && !search_.moving();
+  const bool stopped = to_stop || (done < segment.batches && !search_.moving());
   make_changes();
   return !stopped;
 }
 
+bool Trainer::meet(int64_t done, double seconds) {
+  merge(std::span(losses_).first(static_cast<size_t>(done)));
+  constexpr double kSegment = 0.5;  // seconds
+  const double iterations = static_cast<double>(done) / engine().all_learners();
+  const auto most = std::llround(kSegment * iterations / std::max(seconds, 1e-6));
+  most_iterations_ = agreed(std::clamp<int64_t>(most, 1, 1 << 20));
+  return std::ranges::any_of(of_all_ranks(static_cast<char>(observer_.stop_requested())),
+                             [](char stop) { return stop != 0; });
+}
+
 int64_t Trainer::run(const Segment& segment) {
+  if (world()) std::ranges::fill(losses_, 0.0f);  // where others' are added
   try {
     return engine().run(segment);
   } catch (const NodesFailed& error) {
@@ -272,7 +311,7 @@ void Trainer::tell_failures() {
 }
 
 void Trainer::report(int64_t first, int64_t done, bool all) {
-  const int64_t k = engine().learners(), end = first + done;
+  const int64_t k = engine().all_learners(), end = first + done;
   while (position_.batch < end) {
     const int64_t n = std::min(k, end - position_.batch);
     if (n < k && !all) break;
@@ -298,7 +337,7 @@ const Replica& Trainer::model() {
 bool Trainer::finish_epoch() {
   const bool last = position_.epoch + 1 == config_.epochs;
   const bool evaluated = last || (position_.epoch + 1) % config_.eval_every == 0;
-  if (evaluated || folder_) model();
+  if (evaluated || saves_) model();
   EpochRecord record;
   record.epoch = position_.epoch + 1;
   record.train_loss = position_.loss_sum / static_cast<double>(samples());
@@ -333,8 +372,9 @@ bool Trainer::evaluate(EpochRecord& record) {
   progress.done = 0;
   progress.total = dataset_->test->size();
   progress.phase = Progress::Phase::evaluating;
-  const auto evaluation = team_->evaluator.run([&] { return observer_.stop_requested(); },
-                                               [&](int64_t done) { progress.done = done; });
+  const auto evaluation =
+      team_->evaluator.run([&] { return !world() && observer_.stop_requested(); },
+                           [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {
@@ -373,7 +413,7 @@ Checkpoint Trainer::state(const Replica& model) const {
 }
 
 void Trainer::save() {
-  if (folder_) save(model());
+  if (saves_) save(model());
 }
 
 void Trainer::save(const Replica& model) {
@@ -381,11 +421,15 @@ void Trainer::save(const Replica& model) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step, recorder_.rate_at(position_.batch));
   }
-  note_open_search();
-  folder_->append_turns(saved_.engine.exchanges, engine().take_turns(),
-                        [this](std::string_view text) { observer_.note(text); });
-  folder_->sync();
+  if (folder_) {
+    note_open_search();
+    folder_->append_turns(saved_.engine.exchanges, engine().take_turns(),
+                          [this](std::string_view text) { observer_.note(text); });
+    folder_->sync();
+  }
   Checkpoint checkpoint = state(model);
+  if (world()) gather_learners(checkpoint, engine().learners());
+  if (!folder_) return;
   checkpoint.metrics_bytes = folder_->metrics_bytes();
   save_checkpoint(folder_->path(), checkpoint);
   saved_ = position_;

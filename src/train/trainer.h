@@ -44,6 +44,10 @@ class Trainer {
   void make_changes();
   void make(const LearnerChange& change);
   std::optional<double> efficiency_now() const;
+  /// Of a cluster: hands the kernels that rank 0 has chosen to the others.
+  void share_choices();
+  /// Of a cluster: all ranks have done so many batches of a segment. Whether one is to stop.
+  bool meet(int64_t done, double seconds);
   void move_rate();
   void tell_team();
   Engine& engine() { return *team_->engine; }
@@ -87,9 +91,11 @@ class Trainer {
   Tuner tuner_;
   const std::unique_ptr<data::TrainingBatches> batches_;
   const Schedule schedule_;
-  RunFolder* const folder_;
+  RunFolder* const folder_;             // of rank 0
+  const bool saves_;                    // whether there is one
   std::optional<BestCheckpoint> best_;  // with --keep-best
   std::vector<float> losses_;           // of a segment, by batch
+  int64_t most_iterations_ = 4;         // of a cluster's segment
   Position position_;
   std::vector<EpochRecord> history_;
   StepRecorder recorder_;

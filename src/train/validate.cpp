@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/nearest.h"
 #include "core/planned.h"
@@ -79,13 +80,36 @@ void validate_learners(const TrainOptions& o) {
   const auto refuse = [&](bool set, std::string_view name) {
     if (!set || looks_for_learners(o)) return;
     fail_usage("`{}`: with {} there is no number of learners to look for", name,
-               o.learners        ? "`learners`"
-               : o.deterministic ? "`deterministic`"
-                                 : "`sync` " + o.sync);
+               o.learners         ? "`learners`"
+               : o.deterministic  ? "`deterministic`"
+               : world_size() > 1 ? "several ranks"
+                                  : "`sync` " + o.sync);
   };
   refuse(o.retune, "retune");
-  refuse(o.tune_for.has_value(), "tune-for");
+  refuse(o.tune_for && !o.resume, "tune-for");
   if (o.tune_for) expect_name("tune-for", *o.tune_for, {"goodput", "throughput"});
+}
+
+/// What a run of several ranks cannot do yet.
+void validate_ranks(const TrainOptions& o) {
+  if (world_size() == 1) return;
+  const std::string ranks = fmt::format("{} ranks", world_size());
+  if (o.sync == "none") {
+    fail_usage("`sync` none: {} need an algorithm by which they agree, for example sma", ranks);
+  }
+  if (find_async(o.sync)) {
+    fail_usage(
+        "`sync` {}: asynchronous nodes are of one process in this version; choose for {} for "
+        "example sma",
+        o.sync, ranks);
+  }
+  if (device_list(o.device).count > 1) {
+    fail_usage("`device` {}: each rank has one device in this version; start more ranks", o.device);
+  }
+  if (o.clock) fail_usage("`clock` {}: that of {} is the real one; leave it out", *o.clock, ranks);
+  if (o.lr_scaling == "adascale") {
+    fail_usage("`lr-scaling` adascale: for {} it does not exist yet; choose linear", ranks);
+  }
 }
 
 /// The options that asynchronous nodes alone have a use for, and whether they are set.
@@ -99,7 +123,7 @@ std::array<std::pair<std::string_view, bool>, 5> of_nodes(const TrainOptions& o)
 
 /// Whether the algorithm suits the schedule, and one learner alone its options.
 void validate_agreement(const TrainOptions& o) {
-  if (o.lr_scaling && is_alone(o)) {
+  if (o.lr_scaling && is_alone(o) && !o.resume) {
     fail_usage(
         "`lr-scaling` {}: the rate is that of one learner, and there is no other; leave it out",
         *o.lr_scaling);
@@ -234,6 +258,7 @@ void validate_work(const TrainOptions& o) {
   validate_data(o);
   validate_steps(o);
   validate_learners(o);
+  validate_ranks(o);
   validate_workers(o);
 }
 

@@ -22,7 +22,7 @@ uint32_t checksum(const Split& split) {
 constexpr uint32_t kTrainChecksum = 0xE2A08072;
 constexpr uint32_t kTestChecksum = 0x0FD8D459;
 
-class Digits : public testing::Test {
+class Digits : public ::testing::Test {
  protected:
   std::filesystem::path cached() const { return folder_.path() / "crossbow" / "digits-1.bin"; }
   TemporaryFolder folder_;

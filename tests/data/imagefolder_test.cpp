@@ -6,7 +6,7 @@
 namespace crossbow::data {
 namespace {
 
-class ImageFolder : public testing::Test {
+class ImageFolder : public ::testing::Test {
  protected:
   void add(const std::string& name, const FileBytes& bytes) { write_file(root() / name, bytes); }
   void add_two_classes() {

@@ -46,7 +46,7 @@ std::vector<float> numbers(const Dataset& set, const Split& split, int64_t i) {
   return all;
 }
 
-class Libsvm : public testing::Test {
+class Libsvm : public ::testing::Test {
  protected:
   std::shared_ptr<const Dataset> open(std::string_view text, int threads = 2) {
     write_text(path_, text);

@@ -27,7 +27,7 @@ TEST(Idx, RefusesSizesThatDoNotFit) {
   EXPECT_ERROR(parse_idx(idx_file({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {1})), "claims to hold");
 }
 
-class Mnist : public testing::Test {
+class Mnist : public ::testing::Test {
  protected:
   Mnist() {
     write("train-images-idx3-ubyte", idx_file({2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));

@@ -100,7 +100,7 @@ TEST(Pipeline, GrowsInTheMiddleOfAnEpoch) {
   const int64_t of_one = grows.buffer_bytes() / 3;
   grows.start(0);
   Served served = take(grows, 0, 4);
-  grows.grow(10);
+  grows.serve(10, {});
   EXPECT_EQ(grows.buffer_bytes(), 10 * of_one);
   std::vector<const Batch*> held;
   for (int64_t i = 4; i < 13; ++i) held.push_back(&grows.acquire(i));
@@ -122,7 +122,7 @@ TEST(Pipeline, HasNoMoreBuffersThanAnEpochHasBatches) {
   EXPECT_GE(pipeline.buffer_bytes(), 3 * kOfOne);
   EXPECT_EQ(pipeline.buffer_bytes(),
             Pipeline::buffer_bytes(BatchFormat::dense(2 * kSide * kSide), 50, options));
-  pipeline.grow(100);
+  pipeline.serve(100, {});
   EXPECT_LT(pipeline.buffer_bytes(), 3 * (kOfOne + 2 * 4096));
   const Served served = epoch(pipeline, 0);
   EXPECT_EQ(served.rows, (std::vector<int64_t>{20, 20, 10}));

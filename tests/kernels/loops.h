@@ -40,7 +40,7 @@ std::vector<T> random_values(int64_t n, uint32_t stream, float low = -2, float h
   return values;
 }
 
-class LoopsTest : public testing::TestWithParam<const char*> {
+class LoopsTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     loops_ = find_loops(GetParam());

@@ -72,7 +72,7 @@ void compare(const Settings& settings, std::string_view device) {
   }
 }
 
-class Optimizer : public testing::TestWithParam<std::string> {};
+class Optimizer : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Optimizer, PlainDescent) {
   compare({}, GetParam());

@@ -24,7 +24,7 @@ double biased(double running_variance) {
   return first + (running_variance - first) * (kValues - 1) / kValues;
 }
 
-class PyTorch : public testing::TestWithParam<const char*> {};
+class PyTorch : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PyTorch, TakesTheSameSteps) {
   const json expected = golden();

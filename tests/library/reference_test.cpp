@@ -265,7 +265,7 @@ void expect_near(const std::vector<float>& ours, const std::vector<double>& want
   }
 }
 
-class ScalarReference : public testing::TestWithParam<const char*> {};
+class ScalarReference : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ScalarReference, TakesTheSameSteps) {
   crossbow::Session session = small_net::session(GetParam());

@@ -17,7 +17,7 @@ TEST(Interrupt, HandlersLeaveTheStackAlone) {
   const stack_t before = handlers_stack();
   {
     const InterruptGuard guard;
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
       struct sigaction action = {};
       sigaction(signal, nullptr, &action);
       EXPECT_TRUE(action.sa_flags & SA_ONSTACK) << signal;

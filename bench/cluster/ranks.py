@@ -1,0 +1,77 @@
+"""Two ranks of one thread beside one process with two devices of one thread: images per second of the
+same training, in turns. The bits are the same, so the ratio is the price of MPI."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from bench import CROSSBOW, Failed, last_line, listed, log, parser_of, table, warn_if_busy
+
+EXAMPLES = """
+Examples:
+  python3 -m bench.cluster.ranks                                  needs the machine idle
+  python3 -m bench.cluster.ranks --nets lenet:8 --rounds 5
+  python3 -m bench.cluster.ranks --mpirun "mpirun --mca btl_vader_single_copy_mechanism none"
+"""
+NETS = ["lenet:1", "lenet:8", "mlp:1", "resnet-32:1"]
+SIDES = ["one process", "two ranks"]
+
+
+def training(net, batch):
+    model, _, period = net.partition(":")
+    return [
+        *(CROSSBOW, "train", "--json", "--model", model, "--data", "digits", "--batch", batch),
+        *("--sync", "sma", "--sync-period", period or 1, "--epochs", 1, "--deterministic"),
+        *("--learners", 1, "--threads-per-learner", 1),
+    ]
+
+
+def images_per_second(args, side, net):
+    command = training(net, args.batch)
+    if side == "one process":
+        command += ["--device", "cpu:0,cpu:1"]
+    else:
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        command = [*args.mpirun.split(), "-q", "-n", 2, "--bind-to", "none", *root, *command]
+    with tempfile.TemporaryDirectory(prefix="crossbow-ranks-") as folder:
+        command = [str(word) for word in [*command, "--out", f"{folder}/run"]]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{side}, {net}: exit status {done.returncode}: {last_line(done.stderr)}")
+    return json.loads(done.stdout)["images_per_second"]
+
+
+def main():
+    parser = parser_of("bench.cluster.ranks", __doc__, EXAMPLES)
+    add = parser.add_argument
+    about = f"NET:PERIOD between exchanges, in steps (default {','.join(NETS)})"
+    add("--nets", type=listed(str), default=NETS, metavar="NET,NET", help=about)
+    add("--batch", type=int, default=16, help="of each learner (default 16)")
+    add("--rounds", type=int, default=3, metavar="N", help="default 3")
+    add("--mpirun", default="mpirun", metavar="COMMAND", help="with options (default mpirun)")
+    args = parser.parse_args()
+    warn_if_busy()
+    rows = []
+    for net in args.nets:
+        speeds = {side: [] for side in SIDES}
+        for _ in range(args.rounds):
+            for side in SIDES:
+                speeds[side].append(images_per_second(args, side, net))
+                log(f"{net}, {side}: {speeds[side][-1]:,.0f} images/s")
+        one, two = (statistics.median(speeds[side]) for side in SIDES)
+        ratios = sorted(b / a for a, b in zip(*speeds.values()))
+        spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
+        rows.append([net, f"{one:,.0f}", f"{two:,.0f}", f"{statistics.median(ratios):.3f}", spread])
+    print(table(["net:period", *SIDES, "ratio", "range"], rows), end="")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))
+    except KeyboardInterrupt:
+        sys.exit(130)

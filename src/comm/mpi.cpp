@@ -1,0 +1,369 @@
+#include "comm/mpi.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "comm/mpi/calls.h"
+#include "core/error.h"
+#include "core/machine.h"
+
+namespace crossbow {
+
+MpiCalls::Pieces::Pieces(std::vector<int> s) : sizes(std::move(s)), begins(sizes.size()) {
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  if (all > INT_MAX) fail("messages of {} bytes are more than MPI 3 can exchange at once", all);
+  std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
+}
+
+namespace {
+
+/// Where the loader looks; or beside the program, which sanitizers' loaders forget.
+void* open_module() {
+  const std::string name = "libcrossbow_mpi.so";
+  if (void* const found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return dlopen((program.parent_path() / name).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+/// Null if there is none, as `why` says.
+MpiCalls* load_calls(std::string& why) {
+  void* const module = open_module();
+  void* const found = module ? dlsym(module, kMpiModule) : nullptr;
+  if (!found) {
+    why = dlerror();
+    return nullptr;
+  }
+  return reinterpret_cast<MpiModule*>(found)();
+}
+
+MpiCalls& expect_calls() {
+  std::string why;
+  MpiCalls* const calls = load_calls(why);
+  if (!calls) {
+    fail(
+        "a launcher has started this process as one of several, and there is no MPI ({}): "
+        "scripts/cluster installs it, and builds anew",
+        why);
+  }
+  return *calls;
+}
+
+int size_for_mpi(size_t bytes) {
+  if (bytes > INT_MAX) fail("a message of {} bytes is more than MPI 3 can send at once", bytes);
+  return static_cast<int>(bytes);
+}
+
+/// The thread that calls MPI.
+class MpiThread {
+ public:
+  MpiThread() : calls_(expect_calls()), thread_([this] { work(); }) {}
+  ~MpiThread() {
+    do_later([this] {
+      if (joined_) calls_.finalise();
+      over_ = true;
+    });
+    thread_.join();
+  }
+  MpiThread(const MpiThread&) = delete;
+
+  void join() {
+    do_now([this](MpiCalls& calls) {
+      calls.initialise();
+      joined_ = true;
+    });
+  }
+
+  /// `task` must not throw.
+  void do_later(std::function<void()> task) {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_all();
+  }
+  /// Returns when it is done; rethrows.
+  void do_now(const std::function<void(MpiCalls&)>& task) {
+    bool done = false;
+    std::exception_ptr error;
+    do_later([&] {
+      try {
+        task(calls_);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      const std::lock_guard lock(mutex_);
+      done = true;
+      done_.notify_all();
+    });
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return done; });
+    if (error) std::rethrow_exception(error);
+  }
+
+  /// For tasks, which wait for what they begin.
+  MpiCalls& calls() { return calls_; }
+  void wait() {
+    // MPI moves data while it is called. So short waits are busy ones, which leave the core to
+    // whoever computes, and long ones are naps.
+    constexpr auto kShort = std::chrono::milliseconds(5);
+    const auto begin = std::chrono::steady_clock::now();
+    while (!calls_.is_done()) {
+      if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) {
+        calls_.abort(code);
+      }
+      if (std::chrono::steady_clock::now() - begin < kShort) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    }
+  }
+  [[noreturn]] void abort(int code) {
+    abort_code_.store(code, std::memory_order_relaxed);
+    do_later([this, code] { calls_.abort(code); });
+    for (;;) pause();
+  }
+
+ private:
+  void work() {
+    omp_set_num_threads(1);
+    prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds, for short naps
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      changed_.wait(lock, [this] { return !tasks_.empty(); });
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  MpiCalls& calls_;
+  std::mutex mutex_;  // guards the tasks and what do_now waits for
+  std::condition_variable changed_, done_;
+  std::deque<std::function<void()>> tasks_;
+  std::atomic<int> abort_code_{-1};
+  bool joined_ = false, over_ = false;  // by the thread
+  std::thread thread_;                  // last
+};
+
+/// Sums of vectors over all ranks.
+class MpiComm final : public Comm {
+ public:
+  MpiComm(MpiThread& mpi, int rank, int size, int64_t n, DType dtype, std::function<void()> notify)
+      : mpi_(mpi),
+        rank_(rank),
+        size_(size),
+        n_(n),
+        element_bytes_(static_cast<int64_t>(size_of(dtype))),
+        dtype_(dtype),
+        notify_(std::move(notify)),
+        shares_(shares()),
+        terms_(std::vector<int>(static_cast<size_t>(size), own_bytes())),
+        received_(static_cast<size_t>(own_bytes()) * static_cast<size_t>(size)) {}
+  ~MpiComm() override {
+    mpi_.do_now([](MpiCalls&) {});  // until what was started is over
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Sum start_sum(Queue& queue, void* values, int64_t n) override {
+    if (n != n_) fail("a sum of {} elements among ranks that have {}", n, n_);
+    queue.finish();
+    const VectorMath& math = queue.math(dtype_);
+    mpi_.do_later([this, &math, values] {
+      try {
+        add_up(math, static_cast<std::byte*>(values));
+        done_.fetch_add(1, std::memory_order_release);
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex_);
+        failure_ = error.what();
+        failed_.store(true, std::memory_order_release);
+      }
+      notify_();
+    });
+    return sums_++;
+  }
+  State state(Sum sum) const override {
+    if (done_.load(std::memory_order_acquire) > sum) return State::done;
+    return failed_.load(std::memory_order_acquire) ? State::failed : State::running;
+  }
+  std::string failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  bool advance() override { return false; }  // the thread does
+  bool can_advance() const override { return false; }
+
+ private:
+  /// Of a vector: what each rank adds up, all but the last of one size.
+  std::vector<int> shares() const {
+    constexpr int64_t kAligned = 64;  // elements
+    const int64_t share = (n_ / size_ + kAligned) / kAligned * kAligned;
+    std::vector<int> bytes;
+    for (int r = 0; r < size_; ++r) {
+      const int64_t first = std::min(n_, r * share), end = std::min(n_, first + share);
+      bytes.push_back(size_for_mpi(static_cast<size_t>((end - first) * element_bytes_)));
+    }
+    return bytes;
+  }
+  int own_bytes() const { return shares_.sizes[static_cast<size_t>(rank_)]; }
+
+  void add_up(const VectorMath& math, std::byte* values) {
+    mpi_.calls().all_to_all(values, shares_, received_.data(), terms_);
+    mpi_.wait();
+    constexpr std::array<double, 2> kOnes{1, 1};
+    const int64_t own = own_bytes() / element_bytes_;
+    for (size_t r = 1; own > 0 && r < static_cast<size_t>(size_); ++r) {
+      const std::array<const void*, 2> two{received_.data(), terms_.of(received_.data(), r)};
+      math.combine(kOnes, two, received_.data(), own);
+    }
+    mpi_.calls().all_gather(received_.data(), values, shares_);
+    mpi_.wait();
+  }
+
+  MpiThread& mpi_;
+  const int rank_, size_;
+  const int64_t n_, element_bytes_;
+  const DType dtype_;
+  const std::function<void()> notify_;
+  const MpiCalls::Pieces shares_;  // of a vector
+  const MpiCalls::Pieces terms_;   // of this rank's share: what each rank has
+  Buffer received_;
+  Sum sums_ = 0;
+  std::atomic<Sum> done_{0};
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;  // guards the failure
+  std::string failure_;
+};
+
+class MpiWorld final : public World {
+ public:
+  MpiWorld() {
+    mpi_.join();
+    std::string name;
+    mpi_.do_now([&](const MpiCalls& calls) {
+      rank_ = calls.rank();
+      size_ = calls.size();
+      name = calls.host();
+    });
+    if (size_ < 2) {
+      fail(
+          "a launcher has started several processes, and MPI ({}) knows of one: start them by the "
+          "launcher of that MPI",
+          mpi_.calls().version());
+    }
+    for (const auto& host : all_gather(std::as_bytes(std::span(name)))) {
+      hosts_.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
+    }
+    share_cpus();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const std::string& host(int rank) const override { return hosts_[static_cast<size_t>(rank)]; }
+
+  void broadcast(std::span<std::byte> bytes) override {
+    mpi_.do_now([&](MpiCalls& calls) {
+      calls.broadcast(bytes.data(), size_for_mpi(bytes.size()));
+      mpi_.wait();
+    });
+  }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
+    std::vector<std::vector<std::byte>> by_rank;
+    mpi_.do_now([&](MpiCalls& calls) {
+      const auto ranks = static_cast<size_t>(size_);
+      const int own = size_for_mpi(bytes.size());
+      std::vector<int> sizes(ranks);
+      calls.all_gather(reinterpret_cast<const std::byte*>(&own),
+                       reinterpret_cast<std::byte*>(sizes.data()),
+                       MpiCalls::Pieces(std::vector<int>(ranks, sizeof(int))));
+      mpi_.wait();
+      const MpiCalls::Pieces pieces(std::move(sizes));
+      std::vector<std::byte> all(static_cast<size_t>(pieces.begins.back() + pieces.sizes.back()));
+      calls.all_gather(bytes.data(), all.data(), pieces);
+      mpi_.wait();
+      for (size_t r = 0; r < ranks; ++r) {
+        const std::byte* const first = pieces.of(all.data(), r);
+        by_rank.emplace_back(first, first + pieces.sizes[r]);
+      }
+    });
+    return by_rank;
+  }
+  void send(std::span<const std::byte> bytes, int to) override {
+    in_pieces(bytes.size(), [&](MpiCalls& calls, size_t first, int size) {
+      calls.send(bytes.data() + first, size, to);
+    });
+  }
+  void receive(std::span<std::byte> bytes, int from) override {
+    in_pieces(bytes.size(), [&](MpiCalls& calls, size_t first, int size) {
+      calls.receive(bytes.data() + first, size, from);
+    });
+  }
+  std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()> notify) override {
+    return std::make_unique<MpiComm>(mpi_, rank_, size_, n, dtype, std::move(notify));
+  }
+  void abort(int code) override { mpi_.abort(code); }
+
+ private:
+  void in_pieces(size_t bytes, const std::function<void(MpiCalls&, size_t, int)>& begin) {
+    constexpr size_t kPiece = size_t{1} << 30;
+    mpi_.do_now([&](MpiCalls& calls) {
+      for (size_t first = 0; first < bytes; first += kPiece) {
+        begin(calls, first, static_cast<int>(std::min(kPiece, bytes - first)));
+        mpi_.wait();
+      }
+    });
+  }
+
+  /// Where the launcher has bound nobody, the ranks of a machine may all use the same CPUs.
+  void share_cpus() {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    const auto all = all_gather(std::as_bytes(std::span(&own, 1)));
+    int here = 0, place = 0;
+    for (int r = 0; r < size_; ++r) {
+      if (host(r) != host(rank_)) continue;
+      if (std::memcmp(all[static_cast<size_t>(r)].data(), &own, sizeof own) != 0) return;
+      if (r < rank_) ++place;
+      ++here;
+    }
+    share_machine(place, here);
+  }
+
+  MpiThread mpi_;
+  int rank_ = 0, size_ = 1;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> join_mpi() {
+  return std::make_unique<MpiWorld>();
+}
+
+std::string mpi_version() {
+  std::string why;
+  const MpiCalls* const calls = load_calls(why);
+  return calls ? calls->version() : "none";
+}
+
+}  // namespace crossbow

@@ -1,0 +1,52 @@
+// The calls of MPI that Crossbow makes. They are a module, loaded by a process that a launcher has
+// started: no other process needs MPI, and a module for another MPI may take its place.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace crossbow {
+
+/// Among all ranks of MPI_COMM_WORLD, in bytes. All calls are to be made by one thread, and throw
+/// Error. Those that say "begins" end when `is_done` says so; until then their arguments must stay,
+/// and no other may begin.
+class MpiCalls {
+ public:
+  virtual ~MpiCalls() = default;
+
+  /// "Open MPI v4.1.4"; at any time.
+  virtual std::string version() const = 0;
+  virtual void initialise() = 0;
+  virtual void finalise() = 0;
+  [[noreturn]] virtual void abort(int code) = 0;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string host() const = 0;
+
+  /// Where pieces of several ranks lie in one buffer.
+  struct Pieces {
+    explicit Pieces(std::vector<int> sizes);
+    std::vector<int> sizes, begins;
+    std::byte* of(std::byte* all, size_t rank) const { return all + begins[rank]; }
+  };
+  /// Begins to hand rank 0's bytes to all.
+  virtual void broadcast(std::byte* bytes, int size) = 0;
+  /// Begins to hand every rank's piece to all.
+  virtual void all_gather(const std::byte* own, std::byte* all, const Pieces& pieces) = 0;
+  /// Begins to send each rank its piece of `from`, and to receive a piece from each.
+  virtual void all_to_all(const std::byte* from, const Pieces& sent, std::byte* to,
+                          const Pieces& received) = 0;
+  /// Begins one message between two ranks, in order.
+  virtual void send(const std::byte* bytes, int size, int to) = 0;
+  virtual void receive(std::byte* bytes, int size, int from) = 0;
+  /// Moves data, too: MPI need not do so while nobody calls it.
+  virtual bool is_done() = 0;
+};
+
+/// What the module exports under this name: the one object, which stays.
+using MpiModule = MpiCalls*();
+constexpr const char* kMpiModule = "crossbow_mpi_calls";
+
+}  // namespace crossbow

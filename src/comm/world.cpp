@@ -1,0 +1,78 @@
+#include "comm/world.h"
+
+#include <sched.h>
+
+#include <cstdlib>
+#include <initializer_list>
+
+#include "comm/mpi.h"
+#include "core/error.h"
+
+namespace crossbow {
+namespace {
+
+std::unique_ptr<World> joined;
+
+/// What the first of these variables that is set says. Open MPI, MPICH and Slurm have their own.
+int of_launcher(std::initializer_list<const char*> names, int otherwise) {
+  for (const char* name : names) {
+    if (const char* const value = std::getenv(name)) return std::atoi(value);
+  }
+  return otherwise;
+}
+
+int launched() {
+  const int processes = of_launcher({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 0);
+  if (processes > 0) return processes;
+  return std::getenv("PMIX_RANK") ? of_launcher({"SLURM_STEP_NUM_TASKS"}, 1) : 1;
+}
+
+template <typename T>
+void merge_of(std::span<T> values) {
+  if (!joined || values.empty()) return;
+  const auto all = joined->all_gather(std::as_bytes(values));
+  for (int r = 0; r < joined->size(); ++r) {
+    if (r == joined->rank()) continue;
+    const auto& bytes = all[static_cast<size_t>(r)];
+    if (bytes.size() != values.size_bytes()) fail("ranks merge unlike numbers of values");
+    std::vector<T> others(values.size());
+    std::memcpy(others.data(), bytes.data(), bytes.size());
+    for (size_t i = 0; i < values.size(); ++i) values[i] += others[i];
+  }
+}
+
+}  // namespace
+
+void join_world() {
+  if (launched() <= 1 || joined) return;
+  joined = join_mpi();
+}
+
+int launched_rank() {
+  return launched() > 1 ? of_launcher({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}, 0) : 0;
+}
+
+World* world() {
+  return joined.get();
+}
+
+void leave_world() {
+  of_all_ranks('\0');  // the first to end might have the launcher end the others
+  joined.reset();
+}
+
+std::string agreed(std::string text) {
+  text.resize(agreed(text.size()));
+  if (joined) joined->broadcast(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void merge(std::span<float> values) {
+  merge_of(values);
+}
+
+void merge(std::span<double> values) {
+  merge_of(values);
+}
+
+}  // namespace crossbow

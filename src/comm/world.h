@@ -1,0 +1,86 @@
+// The processes of one run, here called ranks, that a launcher of MPI has started together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "comm/comm.h"
+
+namespace crossbow {
+
+/// What all ranks do together. All call the same functions in the same order, from one thread each,
+/// while no sum of a Comm is under way. A rank that is lost ends the others.
+class World {
+ public:
+  virtual ~World() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;  // at least 2
+  /// Of a rank: the name of the machine it is on.
+  virtual const std::string& host(int rank) const = 0;
+
+  /// Makes these bytes on every rank those of rank 0.
+  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// By rank, what each has passed.
+  virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) = 0;
+  /// By two ranks: as many bytes as are received, in as many calls.
+  virtual void send(std::span<const std::byte> bytes, int to) = 0;
+  virtual void receive(std::span<std::byte> bytes, int from) = 0;
+
+  /// For vectors of n elements in the host's memory. `notify` is called, by a thread of the
+  /// world's, when a sum is complete. It must not outlive the world.
+  virtual std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()> notify) = 0;
+
+  /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
+  virtual void abort(int code) = 0;
+};
+
+/// To be called once, before other threads run: joins the others if a launcher has started this
+/// process as one of several, and takes a part of the machine if others on it may use the same
+/// CPUs. Throws Error if a launcher has, and there is no MPI.
+void join_world();
+/// Null for a process on its own.
+World* world();
+inline int world_rank() {
+  return world() ? world()->rank() : 0;
+}
+inline int world_size() {
+  return world() ? world()->size() : 1;
+}
+/// The number that a launcher has given this process, also before it joins others; 0 without one.
+int launched_rank();
+/// Leaves the others at the end of the process, once all ranks do; nothing for one on its own.
+void leave_world();
+
+/// Rank 0's.
+template <typename T>
+T agreed(T value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (World* const all = world()) all->broadcast(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+std::string agreed(std::string text);
+/// By rank; a process on its own has one.
+template <typename T>
+std::vector<T> of_all_ranks(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (!world()) return {value};
+  std::vector<T> values;
+  for (const auto& bytes : world()->all_gather(std::as_bytes(std::span(&value, 1)))) {
+    std::memcpy(&values.emplace_back(), bytes.data(), sizeof(T));
+  }
+  return values;
+}
+/// Adds up what ranks have at each place, where all but one have 0: so in no order. As many values
+/// on every rank.
+void merge(std::span<float> values);
+void merge(std::span<double> values);
+
+}  // namespace crossbow

@@ -1,0 +1,155 @@
+#include "train/cluster.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "comm/world.h"
+#include "core/error.h"
+#include "kernels/cpu/version.h"
+#include "train/config.h"
+#include "train/record_json.h"
+
+namespace crossbow {
+namespace {
+
+using nlohmann::json;
+using Role = Checkpoint::Role;
+using Bytes = std::vector<std::byte>;
+
+void append(Bytes& bytes, const void* data, size_t size) {
+  const auto* const first = static_cast<const std::byte*>(data);
+  bytes.insert(bytes.end(), first, first + size);
+}
+
+/// Of learners from `first` on: headers of the tensors, their length before them, and the values.
+Bytes packed(const Checkpoint& checkpoint, int64_t first) {
+  const auto is_own = [&](const Checkpoint::StoredTensor& t) {
+    const bool of_learner =
+        t.role == Role::weights || t.role == Role::slot || t.role == Role::learner_state;
+    return of_learner && t.index >= first;
+  };
+  json headers = json::array();
+  for (const auto& t : checkpoint.tensors) {
+    if (!is_own(t)) continue;
+    headers.push_back({t.name, static_cast<int>(t.role), t.index, t.slot,
+                       std::vector<int64_t>(t.shape.begin(), t.shape.end())});
+  }
+  const std::string text = headers.dump();
+  const uint64_t length = text.size();
+  Bytes bytes;
+  append(bytes, &length, sizeof length);
+  append(bytes, text.data(), text.size());
+  for (const auto& t : checkpoint.tensors) {
+    if (!is_own(t)) continue;
+    const std::vector<float> values = t.values();
+    append(bytes, values.data(), values.size() * sizeof(float));
+  }
+  return bytes;
+}
+
+void unpack(const std::shared_ptr<const Bytes>& bytes, Checkpoint& checkpoint) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes->data(), sizeof length);
+  const auto* const text = reinterpret_cast<const char*>(bytes->data()) + sizeof length;
+  size_t at = sizeof length + length;
+  for (const json& header : json::parse(text, text + length)) {
+    Checkpoint::StoredTensor t;
+    t.name = header[0].get<std::string>();
+    t.role = static_cast<Role>(header[1].get<int>());
+    t.index = header[2].get<int64_t>();
+    t.slot = header[3].get<std::string>();
+    t.shape = Shape(std::span<const int64_t>(header[4].get<std::vector<int64_t>>()));
+    t.read = [bytes, at](int64_t first, std::span<float> values) {
+      const size_t begin = at + static_cast<size_t>(first) * sizeof(float);
+      std::memcpy(values.data(), bytes->data() + begin, values.size_bytes());
+    };
+    at += static_cast<size_t>(t.shape.elements()) * sizeof(float);
+    checkpoint.tensors.push_back(std::move(t));
+  }
+}
+
+using Parts = std::vector<std::pair<std::string, std::string>>;
+
+uint32_t checksum(const data::Split& split, LabelKind kind) {
+  uLong crc = 0;
+  const auto add = [&](const auto& values) {
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(values.data()), values.size_bytes());
+  };
+  for (int64_t i = 0; i < split.size(); ++i) {
+    if (kind == LabelKind::number) {
+      const float number = split.number(i);
+      add(std::span(&number, 1));
+    } else {
+      add(split.label_set(i));
+    }
+  }
+  return static_cast<uint32_t>(crc);
+}
+
+Parts parts_of(const TrainOptions& options, const data::Dataset& dataset, int learners,
+               const Position* from) {
+  Parts parts{{"the instruction set of the loops", cpu_version().loops},
+              {"the number of learners", std::to_string(learners)},
+              {"the place to go on from", from ? to_json(*from).dump() : "the beginning"}};
+  for (const OptionEntry& entry : option_table()) {
+    constexpr std::array kOfRankZero{"out", "keep-best", "data"};
+    if (std::ranges::find(kOfRankZero, entry.name) != kOfRankZero.end()) continue;
+    parts.emplace_back(fmt::format("`{}`", entry.name), option_text(options, entry));
+  }
+  for (const auto& [name, split] :
+       {std::pair("training", &dataset.train), {"test", &dataset.test}}) {
+    parts.emplace_back(fmt::format("the number of {} samples", name),
+                       std::to_string((*split)->size()));
+    parts.emplace_back(fmt::format("the checksum of the {} labels", name),
+                       fmt::format("{:08x}", checksum(**split, dataset.info.label)));
+  }
+  return parts;
+}
+
+}  // namespace
+
+void gather_learners(Checkpoint& checkpoint, int learners) {
+  World& all = *world();
+  if (all.rank() > 0) {
+    const Bytes own = packed(checkpoint, int64_t{all.rank()} * learners);
+    const uint64_t size = own.size();
+    all.send(std::as_bytes(std::span(&size, 1)), 0);
+    all.send(own, 0);
+    return;
+  }
+  for (int r = 1; r < all.size(); ++r) {
+    uint64_t size = 0;
+    all.receive(std::as_writable_bytes(std::span(&size, 1)), r);
+    const auto bytes = std::make_shared<Bytes>(size);
+    all.receive(*bytes, r);
+    unpack(bytes, checkpoint);
+  }
+}
+
+void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int learners,
+                  const Position* from) {
+  if (!world()) return;
+  const Parts own = parts_of(options, dataset, learners, from);
+  const std::string text = json(own).dump();
+  const auto all = world()->all_gather(std::as_bytes(std::span(text)));
+  const auto parts = [&](int rank) {
+    const Bytes& bytes = all[static_cast<size_t>(rank)];
+    const auto* const first = reinterpret_cast<const char*>(bytes.data());
+    return json::parse(first, first + bytes.size()).get<Parts>();
+  };
+  const Parts first = parts(0);
+  for (int r = 1; r < world()->size(); ++r) {
+    const Parts others = parts(r);
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (first[i] == others[i]) continue;
+      fail("the ranks are not alike: {} is {} on {} (rank 0) and {} on {} (rank {})",
+           first[i].first, first[i].second, world()->host(0), others[i].second, world()->host(r),
+           r);
+    }
+  }
+}
+
+}  // namespace crossbow

@@ -1,0 +1,17 @@
+// What the ranks of a cluster hand each other for a run, beside sums.
+#pragma once
+
+#include "train/checkpoint.h"
+
+namespace crossbow {
+
+/// Adds to rank 0's checkpoint copies of what the others' checkpoints have of their learners, so
+/// many each. All ranks call it.
+void gather_learners(Checkpoint& checkpoint, int learners);
+
+/// Throws Error, on all ranks alike, if they have other options, data, instruction sets or numbers
+/// of learners, or go on from other places: names what differs, and on which hosts.
+void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int learners,
+                  const Position* from);
+
+}  // namespace crossbow

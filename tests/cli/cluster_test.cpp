@@ -1,0 +1,230 @@
+// Runs of several processes that a launcher of MPI starts. Without one they are skipped.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "support/paths.h"
+#include "train/checkpoints.h"
+#include "train/train.h"
+
+namespace crossbow::testing {
+namespace {
+
+using nlohmann::json;
+
+class Cluster : public ProgramTest {
+ protected:
+  Cluster() : ProgramTest(/*training_images=*/176) {}
+
+  void SetUp() override {
+    // MPI keeps memory to the end, and LeakSanitizer would change a rank's exit status.
+    const char* const options = std::getenv("ASAN_OPTIONS");
+    setenv("ASAN_OPTIONS", fmt::format("{}:detect_leaks=0", options ? options : "").c_str(), 1);
+    const bool found = crossbow("--version").out.find("MPI       none") == std::string::npos;
+    if (!found || shell(launcher() + " --version").code != 0) GTEST_SKIP() << "there is no MPI";
+  }
+  /// Of Debian's Open MPI; CROSSBOW_MPIRUN may name another, with its options.
+  static std::string launcher() {
+    const char* const other = std::getenv("CROSSBOW_MPIRUN");
+    return other ? other : "mpirun -q --oversubscribe --bind-to none --allow-run-as-root";
+  }
+  static std::string mpirun(int ranks) {
+    return fmt::format("{} -n {} {} ", launcher(), ranks, crossbow_binary());
+  }
+  Outcome cluster(int ranks, const std::string& arguments) const {
+    return shell(mpirun(ranks) + arguments);
+  }
+  std::string train(const std::string& more) const {
+    return "train --deterministic --learners 1 --threads-per-learner 1 --epochs 2 --batch 16 "
+           "--data " +
+           data_.spec() + ' ' + more;
+  }
+  json trained(const Outcome& o) const {
+    EXPECT_EQ(o.code, 0) << o.err;
+    return json::parse(o.out);
+  }
+  Checkpoint checkpoint(const std::string& run) const { return load(path(run).string()); }
+
+  /// Of what a run computes, whatever the order of tensors.
+  static void expect_same_state(const Checkpoint& a, const Checkpoint& b) {
+    ASSERT_EQ(a.tensors.size(), b.tensors.size());
+    for (const auto& t : a.tensors) {
+      const auto other = std::ranges::find_if(b.tensors, [&](const auto& u) {
+        return u.name == t.name && u.role == t.role && u.index == t.index && u.slot == t.slot;
+      });
+      ASSERT_NE(other, b.tensors.end()) << t.name << ' ' << t.index;
+      EXPECT_EQ(t.values(), other->values()) << t.name << ' ' << t.index;
+    }
+  }
+};
+
+constexpr std::array kSynchronous{"sma",    "ssgd",      "sma-paper",      "easgd",
+                                  "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert",
+                                  "slowmo"};
+
+/// As many devices of one process are the reference.
+TEST_F(Cluster, RanksHaveTheBitsOfDevices) {
+  const std::string drops = "--lr-schedule multistep --lr-milestones 1 --lr-gamma 0.5 ";
+  for (const std::string sync : kSynchronous) {
+    SCOPED_TRACE(sync);
+    const std::string options = "--model resnet-20 " + drops + "--sync " + sync;
+    const json devices =
+        trained(crossbow(train(options + " --device cpu:0,cpu:1 --json --out one-" + sync)));
+    const json ranks = trained(cluster(2, train(options + " --json --out two-" + sync)));
+    EXPECT_EQ(ranks["ranks"], 2);
+    for (size_t e = 0; e < devices["history"].size(); ++e) {
+      for (const char* key : {"train_loss", "test_loss", "test_accuracy", "distance"}) {
+        EXPECT_EQ(devices["history"][e][key], ranks["history"][e][key]) << key << ' ' << e;
+      }
+    }
+    expect_same_state(checkpoint("one-" + sync), checkpoint("two-" + sync));
+  }
+}
+
+/// Devices of their own memory, of which there are as many as it takes, compute what CPUs do.
+TEST_F(Cluster, MoreRanksHaveTheBitsOfMoreDevices) {
+  for (const int64_t r : {3, 4}) {
+    for (const std::string sync : kSynchronous) {
+      const std::string run = fmt::format("{}-{}", sync, r);
+      SCOPED_TRACE(run);
+      const std::string same =
+          "--model logistic --lr-schedule multistep "
+          "--lr-milestones 1 --lr-gamma 0.5 --sync " +
+          sync;
+      const json ranks =
+          trained(cluster(static_cast<int>(r), train(same + " --json --out " + run)));
+      TrainOptions o;
+      o.model = "logistic";
+      o.sync = sync;
+      o.lr_schedule = "multistep";
+      o.lr_milestones = {1};
+      o.lr_gamma = 0.5;
+      o.deterministic = true;
+      o.learners = o.threads_per_learner = 1;
+      o.epochs = 2;
+      o.batch = 16;
+      o.data = data_.spec();
+      for (int64_t d = 0; d < r; ++d)
+        o.device = fmt::format("{}{}late:{}", d ? o.device : "", d ? "," : "", d);
+      o.out = path("late-" + run).string();
+      const TrainResult devices = crossbow::train(o);
+      EXPECT_EQ(ranks["history"][1]["train_loss"], devices.history[1].train_loss);
+      EXPECT_EQ(ranks["history"][1]["test_loss"], *devices.history[1].test_loss);
+      expect_same_state(checkpoint(run), checkpoint("late-" + run));
+    }
+  }
+}
+
+/// Three ranks of two learners: eleven batches are no multiple of six.
+TEST_F(Cluster, SeveralLearnersOfARankAreAveragedFirst) {
+  const std::string options = "--model logistic --learners 2 --sync ";
+  for (const std::string sync : {"sma", "ssgd", "sma-paper"}) {
+    const json ranks = trained(cluster(3, train(options + sync + " --json --out three-" + sync)));
+    EXPECT_EQ(ranks["learners"], 2);
+    EXPECT_EQ(ranks["ranks"], 3);
+    EXPECT_LT(ranks["history"][1]["train_loss"], ranks["history"][0]["train_loss"]);
+    int64_t learners = 0;
+    for (const auto& t : checkpoint("three-" + sync).tensors) {
+      if (t.role == Checkpoint::Role::weights && t.name == "fc.weight") ++learners;
+    }
+    EXPECT_EQ(learners, sync == "ssgd" ? 0 : 6);
+  }
+}
+
+TEST_F(Cluster, ASignalSavesAndTheRunGoesOnToTheBit) {
+  const std::string options = "--model resnet-20 --sync sma --epochs 40 ";
+  trained(cluster(2, train(options + "--json --out whole")));
+  const pid_t child = start("exec " + mpirun(2) + train(options + "--out parts"));
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 2/") != std::string::npos; }));
+  kill(child, SIGUSR1);
+  EXPECT_NE(end_of(child).code, 0);
+  EXPECT_LT(checkpoint("parts").position.epoch, 40);
+  trained(cluster(2, "train --resume parts --json"));
+  expect_same_state(checkpoint("whole"), checkpoint("parts"));
+}
+
+TEST_F(Cluster, GoesOnWithAnotherNumberOfRanks) {
+  EXPECT_EQ(trained(cluster(2, train("--model resnet-20 --json --out run")))["lr_factor"], 2);
+  const json three = trained(cluster(3, "train --resume run --epochs 3 --json"));
+  EXPECT_EQ(three["ranks"], 3);
+  EXPECT_EQ(three["lr_factor"], 3);
+  const json one = trained(crossbow("train --resume run --epochs 4 --json"));
+  EXPECT_EQ(one["history"].size(), 4u);
+  EXPECT_EQ(one["lr_factor"], 1);
+  trained(cluster(2, "train --resume run --epochs 5 --json"));
+}
+
+TEST_F(Cluster, GoesOnWithRunsThatLookedForLearners) {
+  const std::string data = "train --model logistic --batch 4 --data " + data_.spec();
+  trained(crossbow(data + " --epochs 2 --out run --json"));
+  const json two = trained(cluster(2, "train --resume run --epochs 3 --json"));
+  EXPECT_EQ(two["ranks"], 2);
+  EXPECT_EQ(two["lr_factor"], 2.0 * two["learners"].get<int>());
+  EXPECT_EQ(trained(crossbow("train --resume run --epochs 4 --json"))["epochs"], 4);
+
+  trained(cluster(2, data + " --epochs 1 --out ranks --json"));
+  EXPECT_EQ(trained(crossbow("train --resume ranks --epochs 2 --json"))["epochs"], 2);
+}
+
+/// One learner alone makes many steps of sparse rows at a time, which several that average cannot.
+TEST_F(Cluster, GoesOnWithinAnEpochOfSparseRows) {
+  const std::string options =
+      "train --model logistic --data like-w8a --batch 1 --learners 1 --sync ssgd --epochs 400 ";
+  const pid_t child = start("exec " + crossbow_binary() + ' ' + options + "--out run");
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 2/") != std::string::npos; }));
+  kill(child, SIGINT);
+  EXPECT_EQ(end_of(child).code, 130);
+  const Position before = checkpoint("run").position;
+  const pid_t ranks = start("exec " + mpirun(2) + "train --resume run");
+  EXPECT_TRUE(comes([&] { return checkpoint("run").position.epoch > before.epoch; }));
+  kill(ranks, SIGUSR1);
+  end_of(ranks);
+  const Position after = checkpoint("run").position;
+  EXPECT_GT(before.batch_rows, 1);
+  EXPECT_EQ(after.batch_rows, 1);
+  EXPECT_GT(after.epoch, before.epoch);
+  trained(crossbow(fmt::format("train --resume run --epochs {} --json", after.epoch + 1)));
+}
+
+TEST_F(Cluster, RankZeroAloneSpeaks) {
+  const Outcome o = cluster(3, train("--model logistic --out run"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  size_t summaries = 0;
+  for (size_t at = o.out.find("next  "); at != std::string::npos; at = o.out.find("next  ", at + 1))
+    ++summaries;
+  EXPECT_EQ(summaries, 1u);
+  expect_says(o.out, "1 learner of 1 thread on each of 3 ranks");
+}
+
+TEST_F(Cluster, RefusesWhatItCannotDoInOneSentence) {
+  const auto refused = [&](const std::string& arguments, const std::string& sentence) {
+    const Outcome o = cluster(2, arguments);
+    EXPECT_EQ(o.code, 2) << o.err;
+    expect_says(o.err, sentence);
+    EXPECT_EQ(o.err.find("crossbow train:"), o.err.rfind("crossbow train:")) << o.err;
+  };
+  refused(train("--sync gossip-pull"), "asynchronous nodes are of one process");
+  refused(train("--sync none"), "2 ranks need an algorithm by which they agree");
+  refused(train("--clock virtual"), "that of 2 ranks is the real one");
+  refused(train("--model logistic --learners 6"), "they are more than the 11 batches");
+  refused(train("--batch 0"), "--batch 0");
+  refused(train("--batch many"), "'many' is not a whole number");
+  refused(train("--retune"), "with --learners there is no number");
+}
+
+TEST_F(Cluster, ALostRankEndsTheRunWhoseCheckpointStays) {
+  const pid_t child =
+      start("exec " + mpirun(2) + train("--model resnet-20 --epochs 100000 --out run"));
+  EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 3/") != std::string::npos; }));
+  shell(
+      "for p in $(pgrep -x crossbow); do [ /proc/$p/cwd -ef . ] && last=$p; done; kill -KILL "
+      "$last");
+  EXPECT_NE(end_of(child).code, 0);
+  EXPECT_GE(checkpoint("run").position.epoch, 2);
+}
+
+}  // namespace
+}  // namespace crossbow::testing
