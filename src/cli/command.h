@@ -26,6 +26,7 @@ Run add_bench(CLI::App& root);
 Run add_models(CLI::App& root);
 Run add_data(CLI::App& root);
 Run add_convert(CLI::App& root);
+Run add_export(CLI::App& root);
 Run add_devices(CLI::App& root);
 Run add_graph(CLI::App& root);
 Run add_completion(CLI::App& root);

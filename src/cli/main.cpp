@@ -84,7 +84,7 @@ int run(int argc, char** argv) {
   const CLI::App* asked = nullptr;
   for (const auto add :
        {add_train, add_simulate, add_eval, add_predict, add_runs, add_bench, add_models, add_data,
-        add_convert, add_devices, add_graph, add_completion}) {
+        add_convert, add_export, add_devices, add_graph, add_completion}) {
     Run command = add(root);
     CLI::App* app = root.get_subcommands([](CLI::App*) { return true; }).back();
     app->allow_extras();

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -115,6 +116,15 @@ void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += n;
   }
+}
+
+FileBytes bytes_of_file(const fs::path& path) {
+  const auto file = std::make_shared<const Descriptor>(open_regular_file(path));
+  struct stat status {};
+  ::fstat(file->get(), &status);
+  return {status.st_size, [file, path](int64_t offset, std::span<uint8_t> bytes) {
+            read_at(*file, offset, bytes, path);
+          }};
 }
 
 std::string read_text_file(const fs::path& path, size_t limit) {

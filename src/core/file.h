@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -44,6 +45,15 @@ Descriptor open_regular_file(const std::filesystem::path& path);
 /// is what the error names.
 void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
              const std::filesystem::path& path);
+
+/// A file's bytes, wherever they are.
+struct FileBytes {
+  int64_t size = 0;
+  std::function<void(int64_t offset, std::span<uint8_t> bytes)> read;
+};
+/// Of a plain file, which stays open as long as a copy of this lives. Throws Error as
+/// open_regular_file and read_at do.
+FileBytes bytes_of_file(const std::filesystem::path& path);
 
 /// The whole of a plain file. Throws Error as open_regular_file does, or if it is longer than
 /// `limit` bytes.

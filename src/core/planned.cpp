@@ -12,14 +12,13 @@ struct Planned {
 };
 
 constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank",
-                           kWeights = "training from the weights of a file",
+                           kWeights = "training some of the weights only",
                            kSaves = "saving within an epoch", kData = "reading such data sets";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"gpus", kGpus},
                                 {"cuda", kGpus},
                                 {"min-ranks", kSurvivors},
                                 {"spares", kSurvivors},
-                                {"init", kWeights},
                                 {"freeze", kWeights},
                                 {"checkpoint-every", kSaves},
                                 {"save-every", kSaves},
@@ -28,7 +27,6 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"tar", kData},
                                 {"tfrecord", kData},
                                 {"onnx", "reading or writing of ONNX files"},
-                                {"export", "export of models"},
                                 {"import", "import of models"},
                                 {"report", "report of a run"}};
 

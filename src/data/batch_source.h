@@ -44,12 +44,13 @@ class TrainingBatches : public BatchSource {
   /// Begins an epoch at batch `first_batch` (in [0, batches()]), dropping what was under way. One
   /// thread, while no batch is held.
   virtual void start(int64_t epoch, int64_t first_batch) = 0;
-  /// Of each `all` consecutive batches, counted from where an epoch begins, `count` from `first` on.
+  /// Of each `all` consecutive batches, counted from where an epoch begins, `count` from `first`
+  /// on.
   struct Share {
     int64_t first = 0, count = 1, all = 1;
   };
-  /// Where batches are made ahead: from now on at least so many of them, or one for each batch of an
-  /// epoch; and only those of this share, as others are served elsewhere.
+  /// Where batches are made ahead: from now on at least so many of them, or one for each batch of
+  /// an epoch; and only those of this share, as others are served elsewhere.
   virtual void serve(int64_t /*depth*/, const Share& /*share*/) {}
   /// Of the buffers that there are.
   virtual int64_t buffer_bytes() const = 0;

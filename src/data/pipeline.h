@@ -38,7 +38,8 @@ struct PipelineOptions {
 /// threads or the time of arrival. Once made it allocates nothing but in `serve`.
 ///
 /// Threads: any number of learners may acquire and release at a time, each index once an epoch, in
-/// about ascending order; `start`, `serve` and the destructor to one thread, while no batch is held.
+/// about ascending order; `start`, `serve` and the destructor to one thread, while no batch is
+/// held.
 class Pipeline : public TrainingBatches {
  public:
   Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
@@ -91,7 +92,7 @@ class Pipeline : public TrainingBatches {
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable can_fill_, made_;
-  std::deque<Slot> slots_;      // each stays where it is
+  std::deque<Slot> slots_;  // each stays where it is
   Share share_;
   int64_t first_ = 0;           // served in the epoch, here or elsewhere
   int64_t next_ = 0, end_ = 0;  // batches yet to fill

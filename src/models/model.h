@@ -1,6 +1,7 @@
 // The registry of models: one C++ function each, with the recipe that trains it well.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,6 +44,8 @@ struct Recipe {
   double weight_decay = 0;
   int pad = 0;  // zeros around the image for random crops
   bool mirror = false;
+  /// By which the net's colour images are normalised, from pixels of 0 to 1.
+  std::array<float, 3> mean{0, 0, 0}, deviation{1, 1, 1};
 };
 
 struct Model {

@@ -1,7 +1,5 @@
 #include "train/checkpoint.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -124,14 +122,9 @@ bool all_finite(Device& device, const std::byte* buffer, int64_t count) {
 using Decode = Checkpoint (*)(const FileBytes& file);
 
 Checkpoint read_checkpoint(const fs::path& path, Decode decode) {
-  const auto file = std::make_shared<const Descriptor>(open_regular_file(path));
-  struct stat status {};
-  ::fstat(file->get(), &status);
-  const auto read = [file, path](int64_t offset, std::span<uint8_t> bytes) {
-    read_at(*file, offset, bytes, path);
-  };
+  const FileBytes file = bytes_of_file(path);
   try {
-    return decode({status.st_size, read});
+    return decode(file);
   } catch (const Error& e) {
     fail("cannot use {}: {}", path.string(), e.what());
   }

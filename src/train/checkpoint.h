@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/file.h"
 #include "core/shape.h"
 #include "data/dataset.h"
 #include "learner/engine.h"
@@ -69,11 +70,6 @@ struct Checkpoint {
 void encode(const Checkpoint& checkpoint,
             const std::function<void(std::span<const uint8_t>)>& write);
 
-/// A file's bytes, wherever they are.
-struct FileBytes {
-  int64_t size = 0;
-  std::function<void(int64_t offset, std::span<uint8_t> bytes)> read;
-};
 /// Keeps `file` for the tensors' values, which it leaves where they are. Throws Error for anything
 /// that encode has not written, using memory in proportion to the header.
 Checkpoint decode(const FileBytes& file);

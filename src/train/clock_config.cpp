@@ -184,7 +184,8 @@ void validate_simulation(const TrainOptions& o) {
 void make_step_times_absolute(TrainOptions& o) {
   if (!o.step_times || !o.step_times->starts_with(kRecorded)) return;
   const std::filesystem::path file = o.step_times->substr(kRecorded.size());
-  o.step_times = std::string(kRecorded) + std::filesystem::absolute(file).lexically_normal().string();
+  o.step_times =
+      std::string(kRecorded) + std::filesystem::absolute(file).lexically_normal().string();
 }
 
 bool is_virtual(const TrainOptions& o) {

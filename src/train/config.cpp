@@ -94,6 +94,9 @@ const std::array kTable = {
     OptionEntry{"replay", "RUN",
                 "repeat the asynchronous run in this folder, its nodes' turns in the same order",
                 &O::replay},
+    OptionEntry{"init", "FILE",
+                "start from the weights in this file, as crossbow export or safetensors write it",
+                &O::init},
     OptionEntry{"bn-images", "N|auto",
                 "training images that measure the evaluated model's batch norm; 0: the learners' "
                 "mean",

@@ -78,6 +78,10 @@ struct TrainOptions {
   std::optional<std::string> tune_for = {};  // goodput or throughput, of `learners` auto
   bool retune = false;  // look for the best number of learners again, and keep looking
 
+  /// A file of safetensors with what parameters and states start as; auto: they are drawn from the
+  /// seed. A last layer of another number of classes is drawn, too.
+  std::optional<std::string> init = {};
+
   /// What parameters and states start as, by their names in checkpoints, row-major; those not named
   /// are drawn from the seed. The values must stay valid until train() returns. Not part of a
   /// configuration file; of no use to a run that is resumed, which refuses it.

@@ -59,6 +59,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   if (!has_unlike_workers(o.sync)) c.lr_scaling = o.lr_scaling.value_or(c.lr_scaling);
   c.seed = o.seed;
   c.first_weights = o.first_weights;
+  c.normalisation = {recipe.mean, recipe.deviation};
   c.epochs = *o.epochs;
   c.eval_every = o.eval_every;
   c.log_every = o.log_every;

@@ -12,8 +12,14 @@
 
 namespace crossbow {
 
-std::shared_ptr<const data::Dataset> in_batches_for(const RunConfig& config,
-                                                    std::shared_ptr<const data::Dataset> dataset) {
+std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
+                                             std::shared_ptr<const data::Dataset> dataset) {
+  const Shape& sample = dataset->info.image;
+  if (!config.options.dataset && sample.rank() == 3 && sample[0] == 3) {
+    data::Dataset normalised = *dataset;
+    normalised.info.normalisation = config.normalisation;
+    return std::make_shared<const data::Dataset>(std::move(normalised));
+  }
   const bool taken = config.model != kOwnModel && find_model(config.model).sparse_rows &&
                      supports(find_device(config.device.kind).kernels(), "sparse_dense");
   if (!dataset->info.room || taken) return dataset;
@@ -25,7 +31,7 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   const auto opened = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   });
-  const auto dataset = in_batches_for(config, opened);
+  const auto dataset = for_net(config, opened);
   const int64_t samples = dataset->train->size();
   if (config.batch > samples) {
     fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,

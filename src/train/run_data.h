@@ -10,10 +10,11 @@
 
 namespace crossbow {
 
-/// The set itself, or, where it has sparse rows and the net or the device takes none, with all
-/// numbers in its batches.
-std::shared_ptr<const data::Dataset> in_batches_for(const RunConfig& config,
-                                                    std::shared_ptr<const data::Dataset> dataset);
+/// A set by name as the net takes it: with the normalisation of the net's recipe and, where it has
+/// sparse rows and the net or the device takes none, with all numbers in its batches. A set that a
+/// program has made stays as it is, but for the rows.
+std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
+                                             std::shared_ptr<const data::Dataset> dataset);
 
 /// Notes what is unusual about it. Throws UsageError if the batch is larger than the training part,
 /// and Error if the set is not that of `from`, which may be null.

@@ -14,6 +14,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/run_config.h"
+#include "train/run_data.h"
 #include "train/train.h"
 
 namespace crossbow {
@@ -48,8 +49,8 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
 }
 
 /// Null for a session that has none.
-std::shared_ptr<const data::Dataset> open(const SessionOptions& s) {
-  auto dataset = s.data ? data::open_dataset(*s.data) : s.dataset;
+std::shared_ptr<const data::Dataset> open(const SessionOptions& s, const RunConfig& config) {
+  auto dataset = s.data ? for_net(config, data::open_dataset(*s.data)) : s.dataset;
   if (dataset && dataset->info.room) {
     dataset = std::make_shared<const data::Dataset>(dataset->dense());
   }
@@ -83,7 +84,7 @@ class Session::State {
  public:
   State(const GraphFunction& graph, const RunConfig& config, const SessionOptions& s)
       : config_(config),
-        dataset_(open(s)),
+        dataset_(open(s, config_)),
         image_(dataset_ ? dataset_->info.image : s.image),
         classes_(dataset_ ? dataset_->info.classes : s.classes),
         lr_(config_.schedule.lr),

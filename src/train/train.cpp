@@ -27,6 +27,7 @@ TrainResult begin(const GraphFunction& graph, TrainOptions options, const Recipe
                   Throughput& throughput, Observer& observer) {
   // Who goes on with the run may do so from elsewhere.
   if (options.replay) options.replay = std::filesystem::absolute(*options.replay).string();
+  if (options.init) options.init = std::filesystem::absolute(*options.init).string();
   make_step_times_absolute(options);
   const RunConfig config = config_of(options, recipe, observer);
   if (options.replay) expect_replay(config.options);

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "plan/named_tensors.h"
 #include "train/cluster.h"
+#include "train/initial_weights.h"
 #include "train/recipe.h"
 #include "train/result.h"
 #include "train/run_data.h"
@@ -106,6 +107,12 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
     restore(*from, engine.layout(), first);
   } else {
     initialise(engine.layout(), first, config_.seed);
+    if (const auto& init = config_.options.init) {
+      const int64_t classes = dataset_->info.classes;
+      for (const std::string& note : start_from_file(*init, engine.layout(), first, classes)) {
+        observer_.note(note);
+      }
+    }
     for (const auto& [name, values] : config_.first_weights) {
       write_named(engine.layout(), first, name, values);
     }

@@ -104,6 +104,27 @@ TEST_F(Inference, KeepsTheLossOfTheRun) {
   }
 }
 
+/// As its weights expect, wherever the pictures come from.
+TEST_F(Inference, ANetOfImageNetSeesPicturesOfItsMeanAndDeviation) {
+  make_pictures();
+  const std::string net = "--model resnet-18 --device cpu --image-size 32 --epochs 1 --json ";
+  const Outcome trained = crossbow(train_on_pictures(net));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto normalisation = testing::load(path("run").string()).normalisation;
+  ASSERT_TRUE(normalisation);
+  EXPECT_FLOAT_EQ(normalisation->mean[2], 0.406f);
+  EXPECT_FLOAT_EQ(normalisation->std[0], 0.229f);
+  EXPECT_NEAR(json::parse(crossbow("eval run --json").out)["test_loss"].get<double>(),
+              json::parse(trained.out)["final_test_loss"].get<double>(), 1e-5);
+
+  EXPECT_EQ(crossbow("export run weights.safetensors --json").code, 0);
+  std::filesystem::rename(path("run"), path("first"));
+  const std::string start = "--init weights.safetensors --lr 1e-9 --momentum 0 --sync none ";
+  const Outcome again = crossbow(train_on_pictures(net + start + "--bn-images 0"));
+  EXPECT_EQ(again.code, 0) << again.err;
+  expect_says(crossbow("export run weights.onnx").err, "FILE.safetensors");
+}
+
 TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {
   make_pictures();
   ASSERT_EQ(crossbow(train_on_pictures()).code, 0);

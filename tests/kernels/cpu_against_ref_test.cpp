@@ -105,7 +105,7 @@ TEST_P(WholeNet, FusedBf16AgreesWithReference) {
   EXPECT_LE(relative_error(actual.gradient(last), expected.gradient(last)), 0.3) << last;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, WholeNet, ::testing::ValuesIn(all_models()), model_name);
+INSTANTIATE_TEST_SUITE_P(Models, WholeNet, ::testing::ValuesIn(distinct_models()), model_name);
 
 }  // namespace
 }  // namespace crossbow::testing

@@ -2,6 +2,7 @@
 
 #include "graph/op.h"
 #include "models/model.h"
+#include "ops/conv2d.h"
 #include "ops/dropout.h"
 #include "ops/pool.h"
 #include "passes/autodiff.h"
@@ -40,6 +41,39 @@ TEST(Models, ParameterCounts) {
   EXPECT_EQ(parameters_of("mlp"), 300 * 512 + 512 + 7 * (512 * 512 + 512) + 512 * 2 + 2);
   EXPECT_EQ(parameters_of("mlp:layers=2,width=16,activation=relu"),
             300 * 16 + 16 + 16 * 16 + 16 + 16 * 2 + 2);
+}
+
+/// Those of torchvision, whose names they have.
+TEST(Models, ImageNetsResnetsAreTorchvisions) {
+  EXPECT_EQ(parameters_of("resnet-18"), 11689512);
+  EXPECT_EQ(parameters_of("resnet-34"), 21797672);
+  EXPECT_EQ(parameters_of("resnet-50"), 25557032);
+  EXPECT_EQ(parameters_of("resnet-50:variant=v1"), 25557032);
+  EXPECT_EQ(parameters_of("resnet-101"), 44549160);
+  EXPECT_EQ(parameters_of("resnet-152"), 60192808);
+  const auto strides = [](const std::string& name) {
+    const Graph graph = build(name);
+    std::vector<int64_t> strides;
+    for (const int32_t id : graph.find("conv2d")) {
+      const Node& node = graph.nodes()[id];
+      if (node.name.starts_with("layer2.0")) {
+        strides.push_back(node.attrs<Conv2dAttributes>().stride.height);
+      }
+    }
+    return strides;
+  };
+  EXPECT_EQ(strides("resnet-50"), (std::vector<int64_t>{1, 2, 1, 2}));
+  EXPECT_EQ(strides("resnet-50:variant=v1"), (std::vector<int64_t>{2, 1, 1, 2}));
+  EXPECT_EQ(strides("resnet-18"), (std::vector<int64_t>{2, 1, 2}));
+  std::vector<std::string> names;
+  const Graph graph = build("resnet-50");
+  for (const int32_t id : graph.find("parameter")) names.push_back(graph.nodes()[id].name);
+  for (const char* name :
+       {"conv1.weight", "bn1.bias", "layer1.0.conv3.weight", "layer1.0.downsample.0.weight",
+        "layer1.0.downsample.1.weight", "layer4.2.bn3.weight", "fc.bias"}) {
+    EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
+  }
+  EXPECT_EQ(names.size(), 161u);
 }
 
 /// Each block more in every stage adds two convolutions without bias and their batch norms.

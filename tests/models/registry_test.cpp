@@ -24,8 +24,9 @@ TEST(ModelRegistry, ListsByNumber) {
   std::vector<std::string> names;
   for (const Model* model : all_models()) names.push_back(model->name);
   EXPECT_EQ(names, (std::vector<std::string>{"factorisation", "lenet", "logistic", "mlp",
-                                             "resnet-20", "resnet-32", "resnet-44", "resnet-56",
-                                             "resnet-110", "vgg-16"}));
+                                             "resnet-18", "resnet-20", "resnet-32", "resnet-34",
+                                             "resnet-44", "resnet-50", "resnet-56", "resnet-101",
+                                             "resnet-110", "resnet-152", "vgg-16"}));
   for (const Model* model : all_models()) {
     EXPECT_FALSE(model->summary.empty()) << model->name;
     EXPECT_FALSE(model->recipe.data.empty()) << model->name;
@@ -40,7 +41,8 @@ TEST(ModelRegistry, FindsByNameWithOrWithoutOptions) {
 TEST(ModelRegistry, SuggestsTheNearestNameFirst) {
   EXPECT_EQ(usage_error_of([] { find_model("resnet32"); }),
             "there is no model 'resnet32'; there are, the nearest first: resnet-32, resnet-20, "
-            "resnet-44, resnet-56, lenet, resnet-110, logistic, mlp, vgg-16, factorisation");
+            "resnet-34, resnet-18, resnet-44, resnet-50, resnet-56, resnet-152, lenet, resnet-101, "
+            "resnet-110, logistic, mlp, vgg-16, factorisation");
   const std::string error = usage_error_of([] { find_model("lenet5:depth=3"); });
   EXPECT_EQ(error.find("there is no model 'lenet5'; there are, the nearest first: lenet, "), 0u)
       << error;

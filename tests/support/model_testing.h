@@ -17,9 +17,18 @@ inline void PrintTo(const Model* model, std::ostream* out) {
 
 namespace crossbow::testing {
 
+/// Without those of the same blocks as others.
+inline std::vector<const Model*> distinct_models() {
+  std::vector<const Model*> models = all_models();
+  std::erase_if(models, [](const Model* model) {
+    return model->default_image == Shape{3, 224, 224} && model->name != "resnet-50";
+  });
+  return models;
+}
+
 /// Those that take images: all but models of ratings.
 inline std::vector<const Model*> image_models() {
-  std::vector<const Model*> models = all_models();
+  std::vector<const Model*> models = distinct_models();
   std::erase_if(models, [](const Model* model) { return !model->default_groups.empty(); });
   return models;
 }
@@ -29,10 +38,12 @@ inline bool is_of_rows(const Op& op) {
   return op.name.starts_with("sparse_") || op.name == "column_slice" || op.name.starts_with("row_");
 }
 
-/// The model's forward graph for four samples; nets for 32×32 colour images get 8×8 ones.
+/// The model's forward graph for four samples; nets for colour images of
+/// 32×32 or 224×224 get such of 8×8 or 32×32.
 inline Graph small_model(const Model& model) {
   ModelSpec spec = model.default_spec(/*batch=*/4);
   if (spec.image == Shape{3, 32, 32}) spec.image = {3, 8, 8};
+  if (spec.image == Shape{3, 224, 224}) spec.image = {3, 32, 32};
   if (!spec.groups.empty()) {
     spec.image = {5};
     spec.groups = {3, 2};                // so small that some random row has a column of each

@@ -1,0 +1,180 @@
+#include "train/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "support/error_text.h"
+#include "support/text.h"
+#include "train/checkpoints.h"
+#include "train/tiny_learners.h"
+
+namespace crossbow {
+namespace {
+
+using testing::error_of;
+using testing::expect_says;
+using testing::load;
+using testing::StopAfter;
+using testing::tiny_net;
+
+/// A file whose header is that text.
+FileBytes file_of(const std::string& header, const std::vector<uint8_t>& data) {
+  std::vector<uint8_t> bytes(8);
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(header.size() >> 8 * i);
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  bytes.insert(bytes.end(), data.begin(), data.end());
+  return {std::ssize(bytes), [bytes](int64_t offset, std::span<uint8_t> part) {
+            std::copy_n(bytes.begin() + offset, part.size(), part.begin());
+          }};
+}
+
+template <typename T>
+std::vector<uint8_t> raw(const std::vector<T>& values) {
+  std::vector<uint8_t> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+std::vector<float> only(const std::string& type, const std::vector<uint8_t>& data, int64_t n) {
+  const SafeTensors file(file_of(fmt::format(R"({{"x":{{"dtype":"{}","shape":[{}],)"
+                                             R"("data_offsets":[0,{}]}}}})",
+                                             type, n, data.size()),
+                                 data));
+  return file.values(file.tensors().at(0));
+}
+
+TEST(SafeTensorsFile, HoldsFloatingPointNumbersOfEachWidth) {
+  EXPECT_EQ(only("F32", raw<float>({1.5f, -2}), 2), (std::vector<float>{1.5f, -2}));
+  EXPECT_EQ(only("F64", raw<double>({0.1}), 1), (std::vector<float>{0.1f}));
+  EXPECT_EQ(only("BF16", raw<uint16_t>({0x3f80, 0xc040}), 2), (std::vector<float>{1, -3}));
+  // 1, the smallest, the largest below one, the largest subnormal and the largest at all, -2, -0.
+  const std::vector<uint16_t> halves{0x3c00, 0x0001, 0x3bff, 0x03ff, 0x7bff, 0xc000, 0x8000};
+  const std::vector<float> expected{1, 0x1p-24f, 0x1.ffcp-1f, 0x1.ff8p-15f, 0x1.ffcp15f, -2, -0.0f};
+  EXPECT_EQ(only("F16", raw(halves), 7), expected);
+}
+
+TEST(SafeTensorsFile, WithFaultsIsRefusedInASentence) {
+  const auto error = [](const std::string& header, size_t bytes = 8) {
+    return error_of([&] { SafeTensors{file_of(header, std::vector<uint8_t>(bytes))}; });
+  };
+  const auto entry = [](const char* name, const char* shape, int begin, int end,
+                        const char* type = "F32") {
+    return fmt::format(R"("{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", name, type,
+                       shape, begin, end);
+  };
+  const auto header = [](const std::string& entries) { return "{" + entries + "}"; };
+  EXPECT_EQ(SafeTensors(file_of(header(entry("a", "[2]", 0, 8)), std::vector<uint8_t>(8)))
+                .tensors()
+                .size(),
+            1u);
+  expect_says(error(header(entry("a", "[2]", 0, 8)), 12), "4 bytes at the end are nobody's");
+  expect_says(error(header(entry("a", "[1]", 4, 8))), "tensor a: 4 bytes before it are nobody's");
+  expect_says(error(header(entry("a", "[2]", 0, 8) + "," + entry("b", "[1]", 4, 8))),
+              "tensor b: its values overlap");
+  expect_says(error(header(entry("a", "[3]", 0, 8))), "8 bytes are not what its shape");
+  expect_says(error(header(entry("a", "[4]", 0, 16))), "where the file has none");
+  expect_says(error(header(entry("a", "[-2]", 0, 8))), "not what its shape");
+  expect_says(error(header(entry("a", "[4294967296,4294967296]", 0, 8))), "not what its shape");
+  expect_says(error(header(entry("a", "[0.5]", 0, 8))), "whole numbers");
+  expect_says(error(header(entry("a", "[2]", 0, 8, "F31"))), "its type F31 is not known");
+  expect_says(error(R"({"a":{"shape":[2]}})"), "its type, shape or place is missing");
+  expect_says(error(R"({"a":7})"), "its type, shape or place is missing");
+  expect_says(error("[]"), "no JSON object");
+  expect_says(error("{"), "would have 1 bytes");
+  expect_says(error("{{"), "no JSON object");
+  const FileBytes huge{int64_t{1} << 40, [](int64_t, std::span<uint8_t> part) {
+                         std::fill(part.begin(), part.end(), uint8_t{0});
+                         part[4] = 1;  // a header of 4 GiB
+                       }};
+  expect_says(error_of([&] { SafeTensors{huge}; }), "which are too many");
+  EXPECT_THROW(only("I64", raw<int64_t>({1}), 1), Error);
+  EXPECT_THROW(only("F32", raw<float>({std::numeric_limits<float>::quiet_NaN()}), 1), Error);
+}
+
+class InitialWeights : public testing::TinyLearners {
+ protected:
+  /// Of a run's model, as a file; a tensor may be left out or have another shape.
+  std::string export_of(const std::string& run, const std::function<void(NamedTensor&)>& change) {
+    std::vector<NamedTensor> tensors;
+    for (const auto& t : load(folder(run)).tensors) {
+      if (t.role != Checkpoint::Role::parameter && t.role != Checkpoint::Role::state) continue;
+      NamedTensor& named =
+          tensors.emplace_back(NamedTensor{t.name, {t.shape.begin(), t.shape.end()}, t.read});
+      change(named);
+      if (named.name.empty()) tensors.pop_back();
+    }
+    const std::string path = folder(run + ".safetensors");
+    write_safetensors(path, tensors, {{"format", "pt"}});
+    return path;
+  }
+  std::map<std::string, std::vector<float>> first_state(const std::string& run,
+                                                        const std::string& init) {
+    TrainOptions o = options(run, "sma", 2);
+    o.init = init;
+    StopAfter stop(0);
+    train(tiny_net, o, &stop);
+    notes_ = stop.notes;
+    return values_of(run);
+  }
+  std::map<std::string, std::vector<float>> values_of(const std::string& run) {
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& t : load(folder(run)).tensors) {
+      if (t.role == Checkpoint::Role::parameter || t.role == Checkpoint::Role::state) {
+        values[t.name] = t.values();
+      }
+    }
+    return values;
+  }
+  std::string refusal(const std::string& file) {
+    return error_of([&] { first_state("refused", file); });
+  }
+
+  std::string notes_;
+};
+
+TEST_F(InitialWeights, AreThoseOfTheFile) {
+  train(tiny_net, options("trained", "sma", 2));
+  const std::string file = export_of("trained", [](NamedTensor&) {});
+  EXPECT_EQ(first_state("next", file), values_of("trained"));
+  EXPECT_EQ(notes_.find("`init`"), std::string::npos) << notes_;
+  EXPECT_EQ(load(folder("next")).options.init, file);
+}
+
+TEST_F(InitialWeights, OfOtherClassesAreDrawnAndTold) {
+  train(tiny_net, options("trained", "sma", 2));
+  std::vector<std::string> heads;
+  const std::string file = export_of("trained", [&](NamedTensor& t) {
+    if (t.shape[0] != 10) return;
+    heads.push_back(t.name);
+    t.shape[0] = 7;
+  });
+  ASSERT_FALSE(heads.empty());
+  auto trained = values_of("trained"), next = first_state("next", file);
+  expect_says(notes_, "drawn afresh, for 10 classes: " + heads[0] + " [10");
+  for (const std::string& head : heads) {
+    trained.erase(head);
+    next.erase(head);
+  }
+  EXPECT_EQ(next, trained);
+}
+
+TEST_F(InitialWeights, OfAnotherNetAreRefused) {
+  train(tiny_net, options("trained", "sma", 2));
+  const std::string renamed = refusal(export_of("trained", [](NamedTensor& t) {
+    if (t.name == "conv2d.weight") t.name += "s";
+  }));
+  expect_says(renamed, "it has no tensor conv2d.weight among its 7, which the net needs");
+  const std::string reshaped = refusal(export_of("trained", [](NamedTensor& t) {
+    if (t.name == "conv2d.weight") t.shape.push_back(1);
+  }));
+  expect_says(reshaped, "its tensor conv2d.weight has shape [5, 1, 3, 3, 1], and the net's has");
+  expect_says(refusal(folder("nothing.safetensors")), "nothing.safetensors");
+  std::ofstream(folder("old.pth")) << "PK and more";
+  expect_says(refusal(folder("old.pth")), "python3 -c");
+}
+
+}  // namespace
+}  // namespace crossbow
