@@ -1,8 +1,10 @@
 // crossbow: one command with a sub-command for each job. Exit codes: 0 success, 1 failure, 2 usage.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,8 +98,9 @@ int run(int argc, char** argv) {
   }
 
   const auto failed = [&](int code, std::string_view sentence) {
-    // Of a command line that no process understands, the first one speaks.
-    if (code != kUsage || launched_rank() == 0) complain(name, sentence);
+    // Of a command line that no process understands the first one speaks, on which all end.
+    if (code == kUsage && launched_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    complain(name, sentence);
     return code;
   };
   try {

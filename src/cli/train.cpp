@@ -57,8 +57,8 @@ Examples:
   crossbow simulate --nodes 8 --sync sma --step-times recorded:steps.txt --json
 
 )"
-    "Ctrl-C, SIGTERM and SIGHUP save the run, which --resume goes on with, and exit with 130, 143 "
-    "and 129.\n";
+    "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 save the run, which --resume goes on with, and exit with "
+    "130, 143, 129 and 138.\n";
 
 struct Flags {
   OptionFlags options;
@@ -412,7 +412,9 @@ int run(const Flags& flags) {
   join_world();
   if (!world()) return train_here(flags);
   try {
+    if (flags.simulates) fail_usage("a simulation is of one process: start it without mpirun");
     const int code = train_here(flags);
+    check_standard_output();  // before another rank's end has the launcher end this one
     leave_world();
     return code;
   } catch (const std::exception&) {

@@ -32,24 +32,26 @@ MpiCalls::Pieces::Pieces(std::vector<int> s) : sizes(std::move(s)), begins(sizes
 
 namespace {
 
-/// Where the loader looks; or beside the program, which sanitizers' loaders forget.
-void* open_module() {
+/// Where the loader looks; or beside the program, which sanitizers' loaders forget. Null if there
+/// is none, as `why` says.
+void* open_module(std::string& why) {
   const std::string name = "libcrossbow_mpi.so";
   if (void* const found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
+  why = dlerror();
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return dlopen((program.parent_path() / name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  if (!std::filesystem::exists(beside, error)) return nullptr;
+  if (void* const found = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
+  why = dlerror();
+  return nullptr;
 }
 
-/// Null if there is none, as `why` says.
 MpiCalls* load_calls(std::string& why) {
-  void* const module = open_module();
-  void* const found = module ? dlsym(module, kMpiModule) : nullptr;
-  if (!found) {
-    why = dlerror();
-    return nullptr;
-  }
-  return reinterpret_cast<MpiModule*>(found)();
+  void* const module = open_module(why);
+  if (!module) return nullptr;
+  if (void* const found = dlsym(module, kMpiModule)) return reinterpret_cast<MpiModule*>(found)();
+  why = dlerror();
+  return nullptr;
 }
 
 MpiCalls& expect_calls() {
@@ -292,9 +294,9 @@ class MpiWorld final : public World {
       const auto ranks = static_cast<size_t>(size_);
       const int own = size_for_mpi(bytes.size());
       std::vector<int> sizes(ranks);
+      const MpiCalls::Pieces numbers(std::vector<int>(ranks, sizeof(int)));
       calls.all_gather(reinterpret_cast<const std::byte*>(&own),
-                       reinterpret_cast<std::byte*>(sizes.data()),
-                       MpiCalls::Pieces(std::vector<int>(ranks, sizeof(int))));
+                       reinterpret_cast<std::byte*>(sizes.data()), numbers);
       mpi_.wait();
       const MpiCalls::Pieces pieces(std::move(sizes));
       std::vector<std::byte> all(static_cast<size_t>(pieces.begins.back() + pieces.sizes.back()));
@@ -333,20 +335,22 @@ class MpiWorld final : public World {
     });
   }
 
-  /// Where the launcher has bound nobody, the ranks of a machine may all use the same CPUs.
+  /// The ranks of a machine share its memory and its CPU quota, and those that may use the same
+  /// CPUs, as all where the launcher binds nobody, share these out.
   void share_cpus() {
     cpu_set_t own;
     CPU_ZERO(&own);
     sched_getaffinity(0, sizeof own, &own);
     const auto all = all_gather(std::as_bytes(std::span(&own, 1)));
-    int here = 0, place = 0;
+    int here = 0, alike = 0, place = 0;
     for (int r = 0; r < size_; ++r) {
       if (host(r) != host(rank_)) continue;
-      if (std::memcmp(all[static_cast<size_t>(r)].data(), &own, sizeof own) != 0) return;
-      if (r < rank_) ++place;
       ++here;
+      if (std::memcmp(all[static_cast<size_t>(r)].data(), &own, sizeof own) != 0) continue;
+      if (r < rank_) ++place;
+      ++alike;
     }
-    share_machine(place, here);
+    share_machine(place, alike, here);
   }
 
   MpiThread mpi_;

@@ -108,10 +108,10 @@ const std::vector<int>& core_cpus() {
   return cpus;
 }
 
-void share_machine(int place, int processes) {
+void share_machine(int place, int alike, int processes) {
   const std::vector<Core> cores = allowed_cores();
   const size_t n = cores.size();
-  const size_t part = std::max<size_t>(1, n / static_cast<size_t>(processes));
+  const size_t part = std::max<size_t>(1, n / static_cast<size_t>(alike));
   cpu_set_t own;
   CPU_ZERO(&own);
   for (size_t i = 0; i < part; ++i) {

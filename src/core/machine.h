@@ -9,10 +9,10 @@ namespace crossbow {
 /// that hyper-threads of a core count once. Neighbours share caches and NUMA nodes. Not empty.
 const std::vector<int>& core_cpus();
 
-/// This process is one of several on this machine that may use the same CPUs: from now on it takes
-/// one part of as many of the cores, of the CPU quota and of the memory. To be called before all
-/// else here, by the thread that makes the others.
-void share_machine(int place, int processes);
+/// This process is one of `processes` on this machine, each of which takes as large a part of the
+/// CPU quota and of the memory from now on, and one of `alike` that may use the same CPUs, of whose
+/// cores it takes one part. To be called before all else here, by the thread that makes the others.
+void share_machine(int place, int alike, int processes);
 
 /// How many cores' worth of time the process may use, at least 1: the above, or fewer where a
 /// container's CPU quota is smaller.

@@ -37,7 +37,8 @@ constexpr std::string_view kOfLaunchers[] = {"mpi", "hosts", "distributed", "ran
 void refuse_planned(std::string_view said, std::string_view name) {
   if (std::ranges::find(kOfLaunchers, name) != std::end(kOfLaunchers)) {
     fail_usage(
-        "{}: MPI's launcher says how many processes train, and where: mpirun -n 2 crossbow "
+        "{}: MPI's launcher says how many processes train, and where: mpirun -n 2 --bind-to none "
+        "crossbow "
         "train ...",
         said);
   }

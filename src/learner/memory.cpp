@@ -75,7 +75,8 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   if (sync) {
     const bool mean =
         (shared && options.clip_norm > 0) || m.devices > 1 || device.exchanges_whole();
-    m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + (mean ? 1 : 0));
+    const int exchanged = options.world ? 2 : mean ? 1 : 0;  // with ranks, and what they send
+    m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + exchanged);
   }
   const int own = shared ? 0 : 1 + slots;
   m.saved = m.evaluated + m.learners * (own * flat + states) +

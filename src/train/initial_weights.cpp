@@ -41,10 +41,15 @@ std::vector<int64_t> shape_of(const Slot& slot) {
   return {shape.begin(), shape.end()};
 }
 
-/// Whether only the number of classes differs.
-bool is_of_other_classes(const std::vector<int64_t>& own, const std::vector<int64_t>& other,
-                         int64_t classes) {
-  return own.size() == other.size() && !own.empty() && own[0] == classes &&
+/// Of the net's last layer, with the dot behind it.
+std::string last_layer(const ParameterLayout& layout) {
+  const std::string& name = layout.parameters.back().name;
+  return name.substr(0, name.rfind('.') + 1);
+}
+
+/// Whether only the number of outputs differs.
+bool is_of_other_outputs(const std::vector<int64_t>& own, const std::vector<int64_t>& other) {
+  return own.size() == other.size() && !own.empty() &&
          std::equal(own.begin() + 1, own.end(), other.begin() + 1);
 }
 
@@ -65,7 +70,8 @@ std::vector<std::string> surplus(const SafeTensors& file, const ParameterLayout&
 }
 
 std::vector<std::string> set_tensors(const SafeTensors& file, const ParameterLayout& layout,
-                                     const Replica& model, int64_t classes) {
+                                     const Replica& model) {
+  const std::string head = last_layer(layout);
   std::vector<std::string> afresh;
   for (const auto* slots : {&layout.parameters, &layout.states}) {
     for (const Slot& slot : *slots) {
@@ -74,7 +80,7 @@ std::vector<std::string> set_tensors(const SafeTensors& file, const ParameterLay
       const std::vector<int64_t> own = shape_of(slot);
       if (found->shape == own) {
         write_named(layout, model, slot.name, file.values(*found));
-      } else if (is_of_other_classes(own, found->shape, classes)) {
+      } else if (slot.name.starts_with(head) && is_of_other_outputs(own, found->shape)) {
         afresh.push_back(
             fmt::format("{} {} ({} there)", slot.name, shape_text(own), shape_text(found->shape)));
       } else {
@@ -89,16 +95,16 @@ std::vector<std::string> set_tensors(const SafeTensors& file, const ParameterLay
 }  // namespace
 
 std::vector<std::string> start_from_file(const fs::path& path, const ParameterLayout& layout,
-                                         const Replica& model, int64_t classes) {
+                                         const Replica& model) {
   try {
     FileBytes bytes = bytes_of_file(path);
     refuse_pickles(path, bytes);
     const SafeTensors file(std::move(bytes));
     std::vector<std::string> notes;
-    const std::vector<std::string> afresh = set_tensors(file, layout, model, classes);
+    const std::vector<std::string> afresh = set_tensors(file, layout, model);
     if (!afresh.empty()) {
-      notes.push_back(fmt::format("`init` {}: drawn afresh, for {} classes: {}", path.string(),
-                                  classes, fmt::join(afresh, ", ")));
+      notes.push_back(fmt::format("`init` {}: drawn afresh, for other outputs: {}", path.string(),
+                                  fmt::join(afresh, ", ")));
     }
     if (const auto unused = surplus(file, layout); !unused.empty()) {
       notes.push_back(fmt::format("`init` {}: the net has no use for {}, the first of them {}",

@@ -10,11 +10,10 @@
 namespace crossbow {
 
 /// Sets the net's tensors to those of the same names in a file of safetensors. Where the net's last
-/// layer has another number of outputs than the file's, one a class, that layer keeps its values.
+/// layer has another number of outputs than the file's, that layer keeps its values.
 /// Returns notes on what was not taken. Throws Error naming the tensor if one is missing or has
 /// another shape, and if the file cannot be used.
 std::vector<std::string> start_from_file(const std::filesystem::path& path,
-                                         const ParameterLayout& layout, const Replica& model,
-                                         int64_t classes);
+                                         const ParameterLayout& layout, const Replica& model);
 
 }  // namespace crossbow

@@ -16,9 +16,7 @@ std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
                                              std::shared_ptr<const data::Dataset> dataset) {
   const Shape& sample = dataset->info.image;
   if (!config.options.dataset && sample.rank() == 3 && sample[0] == 3) {
-    data::Dataset normalised = *dataset;
-    normalised.info.normalisation = config.normalisation;
-    return std::make_shared<const data::Dataset>(std::move(normalised));
+    return normalised(*dataset, config.normalisation);
   }
   const bool taken = config.model != kOwnModel && find_model(config.model).sparse_rows &&
                      supports(find_device(config.device.kind).kernels(), "sparse_dense");
@@ -26,12 +24,20 @@ std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
   return std::make_shared<const data::Dataset>(dataset->dense());
 }
 
+std::shared_ptr<const data::Dataset> normalised(const data::Dataset& dataset,
+                                                const data::Normalisation& normalisation) {
+  data::Dataset copy = dataset;
+  copy.info.normalisation = normalisation;
+  return std::make_shared<const data::Dataset>(std::move(copy));
+}
+
 std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Checkpoint* from,
                                                Observer& observer) {
   const auto opened = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   });
-  const auto dataset = for_net(config, opened);
+  auto dataset = for_net(config, opened);
+  if (from && from->normalisation) dataset = normalised(*dataset, *from->normalisation);
   const int64_t samples = dataset->train->size();
   if (config.batch > samples) {
     fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,

@@ -16,6 +16,10 @@ namespace crossbow {
 std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
                                              std::shared_ptr<const data::Dataset> dataset);
 
+/// The same with that normalisation.
+std::shared_ptr<const data::Dataset> normalised(const data::Dataset& dataset,
+                                                const data::Normalisation& normalisation);
+
 /// Notes what is unusual about it. Throws UsageError if the batch is larger than the training part,
 /// and Error if the set is not that of `from`, which may be null.
 std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Checkpoint* from,

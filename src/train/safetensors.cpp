@@ -96,7 +96,12 @@ json read_header(const FileBytes& file, int64_t& data_begin) {
   if (length > kLongestHeader) fail("its header has {} bytes, which are too many", length);
   std::string text(length, ' ');
   file.read(kLengthBytes, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
-  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  constexpr int kDeepest = 3;  // the numbers of a shape; else memory would grow with every bracket
+  const auto shallow = [](int depth, json::parse_event_t, json&) {
+    if (depth > kDeepest) fail("it is no file of safetensors: its header is nested too deeply");
+    return true;
+  };
+  json header = json::parse(text, shallow, /*allow_exceptions=*/false);
   if (!header.is_object()) fail("it is no file of safetensors: its header is no JSON object");
   data_begin = kLengthBytes + static_cast<int64_t>(length);
   return header;

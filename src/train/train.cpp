@@ -23,12 +23,17 @@ RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer&
   return config;
 }
 
+/// Who goes on with the run may do so from elsewhere.
+void make_paths_absolute(TrainOptions& options) {
+  for (auto* path : {&options.replay, &options.init}) {
+    if (*path) *path = std::filesystem::absolute(**path).lexically_normal().string();
+  }
+  make_step_times_absolute(options);
+}
+
 TrainResult begin(const GraphFunction& graph, TrainOptions options, const Recipe& recipe,
                   Throughput& throughput, Observer& observer) {
-  // Who goes on with the run may do so from elsewhere.
-  if (options.replay) options.replay = std::filesystem::absolute(*options.replay).string();
-  if (options.init) options.init = std::filesystem::absolute(*options.init).string();
-  make_step_times_absolute(options);
+  make_paths_absolute(options);
   const RunConfig config = config_of(options, recipe, observer);
   if (options.replay) expect_replay(config.options);
   if (!options.out) return Trainer(graph, config, nullptr, nullptr, throughput, observer).run();
@@ -75,6 +80,7 @@ class Interrupted {
       fail_usage("`out` {}: a resumed run stays in its folder {}", *options.out, folder);
     }
     options.out = options.resume = folder;
+    make_paths_absolute(options);
     expect_text(folder);
     // What another number of ranks has a use for is filled in for both.
     TrainOptions before = from_->options;

@@ -59,7 +59,8 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     std::vector<LearnerChange> changes;  // which a process on its own found best
     if (folder_ && !world() && position_.ranks == 1) changes = folder_->changes_after(position_);
     expect_changes_fit(changes, config_, batches_->batches());
-    search_.resume(position_.arrangement, position_.settled, changes);
+    // Ranks keep the number that all of them have read.
+    search_.resume(position_.arrangement, position_.settled || world(), changes);
   } else {
     if (!config_.replay.empty()) {
       tuner_.preset(read_choices(std::filesystem::path(config_.replay) / "plan.json"));
@@ -108,8 +109,7 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   } else {
     initialise(engine.layout(), first, config_.seed);
     if (const auto& init = config_.options.init) {
-      const int64_t classes = dataset_->info.classes;
-      for (const std::string& note : start_from_file(*init, engine.layout(), first, classes)) {
+      for (const std::string& note : start_from_file(*init, engine.layout(), first)) {
         observer_.note(note);
       }
     }
@@ -237,6 +237,7 @@ bool Trainer::train_epoch() {
     if (config_.lr_scaling == "adascale" && position_.epoch > 0) move_rate();
   }
   make_changes();
+  if (world() && any_rank_is_to_stop()) return false;  // perhaps before all kernels were chosen
   batches_->start(position_.epoch, position_.batch);
   bool done = true;
   while (done && position_.batch < batches_->batches()) done = train_segment();
@@ -296,6 +297,10 @@ bool Trainer::meet(int64_t done, double seconds) {
   const double iterations = static_cast<double>(done) / engine().all_learners();
   const auto most = std::llround(kSegment * iterations / std::max(seconds, 1e-6));
   most_iterations_ = agreed(std::clamp<int64_t>(most, 1, 1 << 20));
+  return any_rank_is_to_stop();
+}
+
+bool Trainer::any_rank_is_to_stop() {
   return std::ranges::any_of(of_all_ranks(static_cast<char>(observer_.stop_requested())),
                              [](char stop) { return stop != 0; });
 }

@@ -48,6 +48,7 @@ class Trainer {
   void share_choices();
   /// Of a cluster: all ranks have done so many batches of a segment. Whether one is to stop.
   bool meet(int64_t done, double seconds);
+  bool any_rank_is_to_stop();
   void move_rate();
   void tell_team();
   Engine& engine() { return *team_->engine; }

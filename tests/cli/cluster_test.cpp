@@ -24,6 +24,9 @@ class Cluster : public ProgramTest {
     const char* const options = std::getenv("ASAN_OPTIONS");
     setenv("ASAN_OPTIONS", fmt::format("{}:detect_leaks=0", options ? options : "").c_str(), 1);
     const bool found = crossbow("--version").out.find("MPI       none") == std::string::npos;
+#ifdef CROSSBOW_HAS_MPI
+    ASSERT_TRUE(found) << "the module is built, and is not found";
+#endif
     if (!found || shell(launcher() + " --version").code != 0) GTEST_SKIP() << "there is no MPI";
   }
   /// Of Debian's Open MPI; CROSSBOW_MPIRUN may name another, with its options.
@@ -46,7 +49,9 @@ class Cluster : public ProgramTest {
     EXPECT_EQ(o.code, 0) << o.err;
     return json::parse(o.out);
   }
-  Checkpoint checkpoint(const std::string& run) const { return load(path(run).string()); }
+  Checkpoint checkpoint(const std::string& run) const {
+    return load(path(run).string());
+  }
 
   /// Of what a run computes, whatever the order of tensors.
   static void expect_same_state(const Checkpoint& a, const Checkpoint& b) {

@@ -48,7 +48,7 @@ TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
 
 TEST_F(Messages, SayWhoStartsSeveralProcesses) {
   for (const char* arguments : {"train --mpi", "train --hosts a,b", "train --ranks 4"}) {
-    expect_says(refusal(arguments), "mpirun -n 2 crossbow train");
+    expect_says(refusal(arguments), "mpirun -n 2 --bind-to none crossbow train");
   }
 }
 

@@ -83,6 +83,7 @@ TEST(SafeTensorsFile, WithFaultsIsRefusedInASentence) {
   expect_says(error(R"({"a":{"shape":[2]}})"), "its type, shape or place is missing");
   expect_says(error(R"({"a":7})"), "its type, shape or place is missing");
   expect_says(error("[]"), "no JSON object");
+  expect_says(error(R"({"a":{"dtype":[[[[)"), "nested too deeply");
   expect_says(error("{"), "would have 1 bytes");
   expect_says(error("{{"), "no JSON object");
   const FileBytes huge{int64_t{1} << 40, [](int64_t, std::span<uint8_t> part) {
@@ -153,7 +154,7 @@ TEST_F(InitialWeights, OfOtherClassesAreDrawnAndTold) {
   });
   ASSERT_FALSE(heads.empty());
   auto trained = values_of("trained"), next = first_state("next", file);
-  expect_says(notes_, "drawn afresh, for 10 classes: " + heads[0] + " [10");
+  expect_says(notes_, "drawn afresh, for other outputs: " + heads[0] + " [10");
   for (const std::string& head : heads) {
     trained.erase(head);
     next.erase(head);
@@ -171,6 +172,10 @@ TEST_F(InitialWeights, OfAnotherNetAreRefused) {
     if (t.name == "conv2d.weight") t.shape.push_back(1);
   }));
   expect_says(reshaped, "its tensor conv2d.weight has shape [5, 1, 3, 3, 1], and the net's has");
+  const std::string of_other_filters = refusal(export_of("trained", [](NamedTensor& t) {
+    if (t.name == "conv2d.weight") t.shape[0] = 4;
+  }));
+  expect_says(of_other_filters, "its tensor conv2d.weight has shape [4, 1, 3, 3]");
   expect_says(refusal(folder("nothing.safetensors")), "nothing.safetensors");
   std::ofstream(folder("old.pth")) << "PK and more";
   expect_says(refusal(folder("old.pth")), "python3 -c");

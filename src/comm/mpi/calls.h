@@ -45,8 +45,9 @@ class MpiCalls {
   virtual bool is_done() = 0;
 };
 
-/// What the module exports under this name: the one object, which stays.
+/// What the module exports under this name: the one object, which stays. The number grows with each
+/// change of the class, as older modules are not to be called.
 using MpiModule = MpiCalls*();
-constexpr const char* kMpiModule = "crossbow_mpi_calls";
+constexpr const char* kMpiModule = "crossbow_mpi_calls_1";
 
 }  // namespace crossbow

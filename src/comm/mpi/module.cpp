@@ -100,7 +100,7 @@ class Calls final : public MpiCalls {
 }  // namespace
 }  // namespace crossbow
 
-extern "C" __attribute__((visibility("default"))) crossbow::MpiCalls* crossbow_mpi_calls() {
+extern "C" __attribute__((visibility("default"))) crossbow::MpiCalls* crossbow_mpi_calls_1() {
   static crossbow::Calls calls;
   return &calls;
 }
