@@ -427,7 +427,9 @@ TEST(Hogbatch, OthersTakeTheRowsOfNodesThatFail) {
       EXPECT_EQ(rows_learned(place.nodes), 3 * kSamples);
       int64_t repeated = 0;
       for (const WorkerState& worker : place.workers) repeated += worker.repeated;
-      if (!run.merges()) {
+      // By the real clock larger steps may leave fewer than it takes to fail.
+      EXPECT_TRUE(failures > 0 || clock == Clock::real);
+      if (!run.merges() && failures > 0) {
         EXPECT_GT(repeated, 0);
       }
     }
