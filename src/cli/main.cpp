@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <new>
 #include <sstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +20,8 @@
 
 namespace crossbow::cli {
 namespace {
+
+constexpr int kFailure = 1, kUsage = 2;
 
 std::vector<const CLI::App*> commands_of(const CLI::App& root) {
   return root.get_subcommands([](const CLI::App*) { return true; });
@@ -97,10 +101,14 @@ int run(int argc, char** argv) {
     commands.emplace_back(app, std::move(command));
   }
 
-  const auto failed = [&](int code, std::string_view sentence) {
-    // Of a command line that no process understands the first one speaks, on which all end.
-    if (code == kUsage && launched_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
-    complain(name, sentence);
+  // A rank that fails ends all. Most often all fail alike, and the first one speaks for them.
+  const auto failed = [&](int code, const std::string& sentence) {
+    if (launched_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    const int rank = world_rank();
+    complain(name, rank == 0
+                       ? sentence
+                       : fmt::format("rank {} on {}: {}", rank, world()->host(rank), sentence));
+    if (world()) world()->abort(code);
     return code;
   };
   try {
@@ -120,16 +128,25 @@ int run(int argc, char** argv) {
       if (!app->parsed()) continue;
       refuse_extras(*app);
       const int code = command();
-      check_standard_output();
+      check_standard_output();  // before another rank's end has the launcher end this one
+      leave_world();
       return code;
     }
     put(stderr, "{}", root.help());
     return kUsage;
   } catch (const CLI::ParseError& e) {
     return failed(kUsage, fmt::format("{}; see {} --help", e.what(), name));
-  } catch (const std::exception&) {
-    const Failure f = failure();
-    return failed(f.code, f.sentence);
+  } catch (const UsageError& e) {
+    return failed(kUsage, e.what());
+  } catch (const std::bad_alloc&) {
+    return failed(kFailure, "out of memory: smaller batches, or fewer learners, need less");
+  } catch (const std::system_error& e) {
+    return failed(kFailure,
+                  std::ferror(stdout)
+                      ? fmt::format("cannot write to standard output ({})", e.code().message())
+                      : e.what());
+  } catch (const std::exception& e) {
+    return failed(kFailure, e.what());
   }
 }
 

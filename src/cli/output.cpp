@@ -70,22 +70,6 @@ void note(std::string_view sentence) {
   put_wrapped(stderr, kNote, printable(with_flags(sentence)));
 }
 
-Failure failure() {
-  try {
-    throw;
-  } catch (const UsageError& e) {
-    return {kUsage, e.what()};
-  } catch (const std::bad_alloc&) {
-    return {kFailure, "out of memory: smaller batches, or fewer learners, need less"};
-  } catch (const std::system_error& e) {
-    return {kFailure, std::ferror(stdout)
-                          ? fmt::format("cannot write to standard output ({})", e.code().message())
-                          : e.what()};
-  } catch (const std::exception& e) {
-    return {kFailure, e.what()};
-  }
-}
-
 void check_standard_output() {
   if (std::fflush(stdout) != 0 && g_output_error == 0) g_output_error = errno;
   if (g_output_error == 0 && !std::ferror(stdout)) return;

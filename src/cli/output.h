@@ -44,14 +44,6 @@ void complain(std::string_view command, std::string_view sentence);
 /// On standard error too: a sentence on what is no failure, wrapped.
 void note(std::string_view sentence);
 
-constexpr int kFailure = 1, kUsage = 2;
-struct Failure {
-  int code = kFailure;  // of the process
-  std::string sentence;
-};
-/// Of the exception that is being handled, which is a std::exception.
-Failure failure();
-
 /// Throws Error if standard output has not taken what was written to it.
 void check_standard_output();
 

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/reporter.h"
@@ -40,8 +38,7 @@ Examples:
 
 )"
     "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 save the run and exit with 130, 143, 129 and 138; so does "
-    "a "
-    "standard output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
+    "a standard output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
 
 constexpr const char* kSimulateExamples =
     R"(Trains as crossbow train --clock virtual does, and tells how long so many machines would take:
@@ -366,7 +363,11 @@ int exit_code_of(int signal) {
   return 128 + signal;
 }
 
-int train_here(const Flags& flags) {
+int run(const Flags& flags) {
+  join_world();
+  if (world() && flags.simulates) {
+    fail_usage("a simulation is of one process: start it without mpirun");
+  }
   std::FILE* const out = flags.json ? stderr : stdout;
   TrainResult result;
   try {
@@ -394,33 +395,6 @@ int train_here(const Flags& flags) {
     complain(flags.command(), "interrupted; " + resume);
   }
   return exit_code_of(signal);
-}
-
-/// A rank that fails ends all. Most often all fail alike, and rank 0 speaks for them.
-void end_all(const Flags& flags, const Failure& failure) {
-  if (world_rank() == 0) {
-    complain(flags.command(), failure.sentence);
-  } else {
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-    complain(flags.command(), fmt::format("rank {} on {}: {}", world_rank(),
-                                          world()->host(world_rank()), failure.sentence));
-  }
-  world()->abort(failure.code);
-}
-
-int run(const Flags& flags) {
-  join_world();
-  if (!world()) return train_here(flags);
-  try {
-    if (flags.simulates) fail_usage("a simulation is of one process: start it without mpirun");
-    const int code = train_here(flags);
-    check_standard_output();  // before another rank's end has the launcher end this one
-    leave_world();
-    return code;
-  } catch (const std::exception&) {
-    end_all(flags, failure());
-    return kFailure;
-  }
 }
 
 void add_flags(CLI::App& app, Flags& flags) {

@@ -3,7 +3,7 @@
 // CIFAR's 8×8 positions. On other images the average is global. ResNet-32 has 468,826 parameters.
 #include <fmt/format.h>
 
-#include "models/layers.h"
+#include "models/conv_bn.h"
 #include "models/model.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -11,25 +11,14 @@
 namespace crossbow {
 namespace {
 
-Tensor conv_bn(Tensor x, int64_t filters, int64_t kernel, int64_t stride,
-               const std::string& conv_name, const std::string& bn_name) {
-  x = conv2d(x,
-             Conv2d{.filters = filters,
-                    .kernel = kernel,
-                    .stride = stride,
-                    .padding = kernel / 2,
-                    .bias = false},
-             conv_name);
-  return batch_norm(x, {}, bn_name);
-}
-
 Tensor basic_block(Tensor x, int64_t filters, int64_t stride) {
   Tensor shortcut = x;
   if (x.shape()[1] != filters) {
-    shortcut = conv_bn(x, filters, 1, stride, "shortcut.conv", "shortcut.bn");
+    shortcut = conv_bn(x, {.filters = filters, .kernel = 1, .stride = stride}, "shortcut.conv",
+                       "shortcut.bn");
   }
-  x = relu(conv_bn(x, filters, 3, stride, "conv1", "bn1"));
-  x = conv_bn(x, filters, 3, 1, "conv2", "bn2");
+  x = relu(conv_bn(x, {.filters = filters, .kernel = 3, .stride = stride}, "conv1", "bn1"));
+  x = conv_bn(x, {.filters = filters, .kernel = 3, .stride = 1}, "conv2", "bn2");
   return relu(add(x, shortcut));
 }
 
@@ -48,7 +37,7 @@ Tensor last_pool(Tensor x) {
 template <int depth>
 Tensor resnet(Tensor x, const ModelSpec& spec) {
   static_assert(depth % 6 == 2);
-  x = relu(conv_bn(x, 16, 3, 1, "conv", "bn"));
+  x = relu(conv_bn(x, {.filters = 16, .kernel = 3, .stride = 1}, "conv", "bn"));
   for (int stage = 0; stage < 3; ++stage) {
     for (int block = 0; block < (depth - 2) / 6; ++block) {
       const auto scope = x.graph->scope(fmt::format("stage{}.block{}", stage + 1, block + 1));

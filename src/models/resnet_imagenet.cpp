@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "models/layers.h"
+#include "models/conv_bn.h"
 #include "models/model.h"
 #include "models/options.h"
 #include "ops/activation.h"
@@ -14,38 +14,25 @@
 namespace crossbow {
 namespace {
 
-struct Conv {
-  int64_t filters, kernel, stride = 1;
-};
-
-Tensor conv_bn(Tensor x, const Conv& conv, const std::string& conv_name,
-               const std::string& bn_name) {
-  x = conv2d(x,
-             Conv2d{.filters = conv.filters,
-                    .kernel = conv.kernel,
-                    .stride = conv.stride,
-                    .padding = conv.kernel / 2,
-                    .bias = false,
-                    .weight_init = Initialiser::he()},
-             conv_name);
-  return batch_norm(x, {}, bn_name);
+Conv2d conv(int64_t filters, int64_t kernel, int64_t stride = 1) {
+  return {.filters = filters, .kernel = kernel, .stride = stride, .weight_init = Initialiser::he()};
 }
 
 /// Convolutions one after the other, numbered, beside a shortcut that has the same shape in the
 /// end.
-Tensor block(Tensor x, std::initializer_list<Conv> convs) {
+Tensor block(Tensor x, std::initializer_list<Conv2d> convs) {
   Tensor shortcut = x, y = x;
   int64_t stride = 1;
   int number = 0;
-  for (const Conv& conv : convs) {
+  for (const Conv2d& layer : convs) {
     ++number;
     if (number > 1) y = relu(y);
-    y = conv_bn(y, conv, fmt::format("conv{}", number), fmt::format("bn{}", number));
-    stride *= conv.stride;
+    y = conv_bn(y, layer, fmt::format("conv{}", number), fmt::format("bn{}", number));
+    stride *= layer.stride.height;
   }
   const int64_t filters = y.shape()[1];
   if (stride > 1 || x.shape()[1] != filters) {
-    shortcut = conv_bn(x, {filters, 1, stride}, "downsample.0", "downsample.1");
+    shortcut = conv_bn(x, conv(filters, 1, stride), "downsample.0", "downsample.1");
   }
   return relu(add(y, shortcut));
 }
@@ -78,7 +65,7 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
   if (f.bottleneck) early = options.choice("variant", "v1.5", {"v1", "v1.5"}) == "v1";
   options.finish();
 
-  x = relu(conv_bn(x, {64, 7, 2}, "conv1", "bn1"));
+  x = relu(conv_bn(x, conv(64, 7, 2), "conv1", "bn1"));
   x = max_pool(x, 3, 2, 1);
   for (int stage = 0; stage < 4; ++stage) {
     const int64_t width = int64_t{64} << stage;
@@ -86,10 +73,10 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
       const auto scope = x.graph->scope(fmt::format("layer{}.{}", stage + 1, b));
       const int64_t stride = stage > 0 && b == 0 ? 2 : 1;
       if (f.bottleneck) {
-        x = block(x,
-                  {{width, 1, early ? stride : 1}, {width, 3, early ? 1 : stride}, {4 * width, 1}});
+        x = block(x, {conv(width, 1, early ? stride : 1), conv(width, 3, early ? 1 : stride),
+                      conv(4 * width, 1)});
       } else {
-        x = block(x, {{width, 3, stride}, {width, 3}});
+        x = block(x, {conv(width, 3, stride), conv(width, 3)});
       }
     }
   }

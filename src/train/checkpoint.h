@@ -70,6 +70,8 @@ struct Checkpoint {
 void encode(const Checkpoint& checkpoint,
             const std::function<void(std::span<const uint8_t>)>& write);
 
+/// CRC-32 of the file's first `size` bytes.
+uint32_t checksum(const FileBytes& file, int64_t size);
 /// Keeps `file` for the tensors' values, which it leaves where they are. Throws Error for anything
 /// that encode has not written, using memory in proportion to the header.
 Checkpoint decode(const FileBytes& file);

@@ -35,18 +35,6 @@ uint32_t checksum(std::span<const uint8_t> bytes, uint32_t before) {
   return static_cast<uint32_t>(crc32_z(before, bytes.data(), bytes.size()));
 }
 
-/// Of the file's first `size` bytes.
-uint32_t checksum(const FileBytes& file, int64_t size) {
-  std::vector<uint8_t> buffer(static_cast<size_t>(std::min(size, kPiece)));
-  uint32_t crc = 0;
-  for (int64_t at = 0; at < size; at += kPiece) {
-    const auto piece = std::span(buffer).first(static_cast<size_t>(std::min(kPiece, size - at)));
-    file.read(at, piece);
-    crc = checksum(piece, crc);
-  }
-  return crc;
-}
-
 std::span<uint8_t> bytes_of(std::span<float> values) {
   return {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()};
 }
@@ -263,6 +251,17 @@ int64_t end_of(const FileBytes& file) {
 }
 
 }  // namespace
+
+uint32_t checksum(const FileBytes& file, int64_t size) {
+  std::vector<uint8_t> buffer(static_cast<size_t>(std::min(size, kPiece)));
+  uint32_t crc = 0;
+  for (int64_t at = 0; at < size; at += kPiece) {
+    const auto piece = std::span(buffer).first(static_cast<size_t>(std::min(kPiece, size - at)));
+    file.read(at, piece);
+    crc = checksum(piece, crc);
+  }
+  return crc;
+}
 
 void encode(const Checkpoint& checkpoint,
             const std::function<void(std::span<const uint8_t>)>& write) {

@@ -89,18 +89,6 @@ uint32_t checksum(const data::Split& split, LabelKind kind) {
   return static_cast<uint32_t>(crc);
 }
 
-uint32_t checksum(const FileBytes& file) {
-  constexpr int64_t kPiece = 1 << 20;
-  std::vector<uint8_t> piece;
-  uLong crc = 0;
-  for (int64_t first = 0; first < file.size; first += kPiece) {
-    piece.resize(static_cast<size_t>(std::min(kPiece, file.size - first)));
-    file.read(first, piece);
-    crc = crc32_z(crc, piece.data(), piece.size());
-  }
-  return static_cast<uint32_t>(crc);
-}
-
 Parts parts_of(const TrainOptions& options, const data::Dataset& dataset, int learners,
                const Position* from) {
   Parts parts{{"the instruction set of the loops", cpu_version().loops},
@@ -112,8 +100,8 @@ Parts parts_of(const TrainOptions& options, const data::Dataset& dataset, int le
     parts.emplace_back(fmt::format("`{}`", entry.name), option_text(options, entry));
   }
   if (options.init && !from) {
-    parts.emplace_back("the checksum of `init`",
-                       fmt::format("{:08x}", checksum(bytes_of_file(*options.init))));
+    const FileBytes init = bytes_of_file(*options.init);
+    parts.emplace_back("the checksum of `init`", fmt::format("{:08x}", checksum(init, init.size)));
   }
   for (const auto& [name, split] :
        {std::pair("training", &dataset.train), {"test", &dataset.test}}) {

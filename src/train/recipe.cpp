@@ -100,7 +100,7 @@ ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
   data::OpenOptions open;
   open.image_size = {asked.image_size, asked.image_size};
   open.memory_budget = 1;  // only its shape is wanted: keep no pictures
-  const auto dataset = for_net(config, data::open_dataset(config.data, open));
+  const auto dataset = for_net(config, data::open_dataset(config.data, open), nullptr);
   return spec_of(dataset->info, config.batch, config.loss);
 }
 

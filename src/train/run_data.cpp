@@ -13,22 +13,18 @@
 namespace crossbow {
 
 std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
-                                             std::shared_ptr<const data::Dataset> dataset) {
-  const Shape& sample = dataset->info.image;
-  if (!config.options.dataset && sample.rank() == 3 && sample[0] == 3) {
-    return normalised(*dataset, config.normalisation);
+                                             std::shared_ptr<const data::Dataset> dataset,
+                                             const Checkpoint* from) {
+  data::Dataset own = *dataset;
+  const Shape& sample = own.info.image;
+  if (from && from->normalisation) {
+    own.info.normalisation = *from->normalisation;
+  } else if (!config.options.dataset && sample.rank() == 3 && sample[0] == 3) {
+    own.info.normalisation = config.normalisation;
   }
-  const bool taken = config.model != kOwnModel && find_model(config.model).sparse_rows &&
-                     supports(find_device(config.device.kind).kernels(), "sparse_dense");
-  if (!dataset->info.room || taken) return dataset;
-  return std::make_shared<const data::Dataset>(dataset->dense());
-}
-
-std::shared_ptr<const data::Dataset> normalised(const data::Dataset& dataset,
-                                                const data::Normalisation& normalisation) {
-  data::Dataset copy = dataset;
-  copy.info.normalisation = normalisation;
-  return std::make_shared<const data::Dataset>(std::move(copy));
+  const bool takes_rows = config.model != kOwnModel && find_model(config.model).sparse_rows &&
+                          supports(find_device(config.device.kind).kernels(), "sparse_dense");
+  return std::make_shared<const data::Dataset>(takes_rows ? std::move(own) : own.dense());
 }
 
 std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Checkpoint* from,
@@ -36,8 +32,7 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
   const auto opened = config.open_data([&](std::string_view what, int64_t done, int64_t total) {
     observer.loading(what, done, total);
   });
-  auto dataset = for_net(config, opened);
-  if (from && from->normalisation) dataset = normalised(*dataset, *from->normalisation);
+  const auto dataset = for_net(config, opened, from);
   const int64_t samples = dataset->train->size();
   if (config.batch > samples) {
     fail_usage("`batch` {}: {} has {} training {}s only", config.batch, config.data, samples,

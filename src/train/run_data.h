@@ -10,15 +10,12 @@
 
 namespace crossbow {
 
-/// A set by name as the net takes it: with the normalisation of the net's recipe and, where it has
-/// sparse rows and the net or the device takes none, with all numbers in its batches. A set that a
-/// program has made stays as it is, but for the rows.
+/// A set as the net takes it: normalised as the checkpoint `from` says, if there is one that does;
+/// else, if it is a set by name, as the net's recipe says; and, where it has sparse rows and the
+/// net or the device takes none, with all numbers in its batches.
 std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
-                                             std::shared_ptr<const data::Dataset> dataset);
-
-/// The same with that normalisation.
-std::shared_ptr<const data::Dataset> normalised(const data::Dataset& dataset,
-                                                const data::Normalisation& normalisation);
+                                             std::shared_ptr<const data::Dataset> dataset,
+                                             const Checkpoint* from);
 
 /// Notes what is unusual about it. Throws UsageError if the batch is larger than the training part,
 /// and Error if the set is not that of `from`, which may be null.

@@ -50,7 +50,7 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
 
 /// Null for a session that has none.
 std::shared_ptr<const data::Dataset> open(const SessionOptions& s, const RunConfig& config) {
-  auto dataset = s.data ? for_net(config, data::open_dataset(*s.data)) : s.dataset;
+  auto dataset = s.data ? for_net(config, data::open_dataset(*s.data), nullptr) : s.dataset;
   if (dataset && dataset->info.room) {
     dataset = std::make_shared<const data::Dataset>(dataset->dense());
   }

@@ -85,6 +85,7 @@ class Interrupted {
     // What another number of ranks has a use for is filled in for both.
     TrainOptions before = from_->options;
     before.resume = folder;
+    make_paths_absolute(before);  // an older version may have written others
     check_same_run(with_recipe(before, recipe), with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);
     Trainer trainer(graph, config, folder_.get(), &*from_, throughput, observer_);

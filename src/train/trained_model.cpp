@@ -65,8 +65,7 @@ TrainedModel::TrainedModel(const std::filesystem::path& run,
 
 std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
   auto dataset = open(config_.data, checkpoint_.image);
-  dataset = for_net(config_, std::move(dataset));
-  if (checkpoint_.normalisation) dataset = normalised(*dataset, *checkpoint_.normalisation);
+  dataset = for_net(config_, std::move(dataset), &checkpoint_);
   const data::Info& info = dataset->info;
   if (!checkpoint_.fits(info)) {
     fail("the model takes inputs of {}, but {} has {}{}",
