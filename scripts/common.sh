@@ -6,8 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Names that Debian 12 and 13 and Ubuntu 24.04 have in common. OpenCL is there because libdnnl-dev's
 # CMake files look for it.
 build_packages=(g++ cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libfmt-dev
-  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libbz2-dev libhwloc-dev
-  pkgconf libgtest-dev)
+  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libbz2-dev libarchive-dev
+  libprotobuf-dev protobuf-compiler libisal-dev libhwloc-dev pkgconf libgtest-dev)
 
 mpi_packages=(openmpi-bin libopenmpi-dev)
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
+#include "data/dataset.h"
 #include "graph/cost.h"
 #include "models/model.h"
 
@@ -65,6 +66,15 @@ void print_row(const Facts& f) {
   put_wrapped(stdout, "  ", m.summary);
 }
 
+std::string augmentation_text(const Recipe& r) {
+  const bool cut = data::catalogue_entry(r.data).pictures;
+  const std::string crops = cut         ? "random parts of pictures, scaled"
+                            : r.pad > 0 ? fmt::format("crops after padding by {}", r.pad)
+                                        : "";
+  const char* const mirrored = crops.empty() ? "mirrored" : ", mirrored";
+  return crops.empty() && !r.mirror ? "none" : crops + (r.mirror ? mirrored : "");
+}
+
 std::string schedule_text(const Recipe& r) {
   std::string text = r.lr_schedule;
   if (!r.lr_milestones.empty()) {
@@ -94,10 +104,7 @@ void print_one(const Facts& f) {
   put_wrapped(stdout, "  lr            ", fmt::format("{}, {}", r.lr, schedule_text(r)));
   if (r.loss != Recipe{}.loss) put("  loss          {}\n", r.loss);
   put("  momentum      {}\n  weight decay  {}\n", r.momentum, r.weight_decay);
-  put("  augmentation  {}\n",
-      r.pad == 0 && !r.mirror
-          ? "none"
-          : fmt::format("crops after padding by {}{}", r.pad, r.mirror ? ", mirrored" : ""));
+  put("  augmentation  {}\n", augmentation_text(r));
 }
 
 int run(const Flags& flags) {

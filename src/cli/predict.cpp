@@ -9,7 +9,8 @@
 
 #include "cli/inference.h"
 #include "core/error.h"
-#include "data/image.h"
+#include "core/file.h"
+#include "data/picture.h"
 
 namespace crossbow::cli {
 namespace {
@@ -42,25 +43,38 @@ struct Picture {
 /// The pictures as they are asked for; one that cannot be read is noted, and black.
 class Pictures final : public data::Split {
  public:
-  Pictures(std::vector<Picture>& pictures, const Shape& image)
-      : Split(std::vector<int32_t>(pictures.size())), pictures_(pictures), image_(image) {}
+  Pictures(std::vector<Picture>& pictures, const data::Info& info)
+      : Split(std::vector<int32_t>(pictures.size())), pictures_(pictures), info_(info) {}
 
   /// Each is asked for once, so that threads write to different ones.
-  data::Sample sample(int64_t i, uint8_t* scratch) const override {
+  data::Sample sample(int64_t i, std::vector<uint8_t>* scratch) const override {
     Picture& picture = pictures_[static_cast<size_t>(i)];
+    scratch->assign(static_cast<size_t>(info_.image.elements()), 0);
     try {
-      data::read_image(picture.path, image_, scratch);
+      const std::string file = read_text_file(picture.path, data::kLargestPicture);
+      try {
+        cut(file, scratch->data());
+      } catch (const Error& e) {
+        fail("{}: {}", picture.path, e.what());
+      }
     } catch (const Error& e) {
       picture.error = e.what();
-      std::fill_n(scratch, image_.elements(), uint8_t{0});
     }
-    return scratch;
+    return scratch->data();
   }
   bool in_memory() const override { return false; }
 
  private:
+  void cut(const std::string& file, uint8_t* chw) const {
+    const Shape& image = info_.image;
+    data::PictureCutter cutter;
+    const data::PictureSize size =
+        cutter.open({reinterpret_cast<const uint8_t*>(file.data()), file.size()});
+    cutter.cut(data::centred(size, image[1], image[2], info_.centre), image, chw);
+  }
+
   std::vector<Picture>& pictures_;
-  const Shape image_;
+  const data::Info& info_;
 };
 
 /// The files in a folder and those below it, in the order of their names; hidden ones are left out.
@@ -149,7 +163,7 @@ void predict(const TrainedModel& model, const data::Info& info, int64_t top,
   }
   if (readable.empty()) return;
   const Loss& loss = model.config().loss;
-  const data::Dataset dataset{info, nullptr, std::make_shared<Pictures>(readable, info.image)};
+  const data::Dataset dataset{info, nullptr, std::make_shared<Pictures>(readable, info)};
   model.run(dataset, [&](int64_t first, std::span<const double> logits) {
     const auto classes = static_cast<size_t>(info.classes);
     for (; !logits.empty(); logits = logits.subspan(classes)) {

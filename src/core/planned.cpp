@@ -13,7 +13,7 @@ struct Planned {
 
 constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank",
                            kWeights = "training some of the weights only",
-                           kSaves = "saving within an epoch", kData = "reading such data sets";
+                           kSaves = "saving within an epoch";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"gpus", kGpus},
                                 {"cuda", kGpus},
@@ -23,9 +23,6 @@ constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"checkpoint-every", kSaves},
                                 {"save-every", kSaves},
                                 {"tf32", kGpus},
-                                {"imagenet", kData},
-                                {"tar", kData},
-                                {"tfrecord", kData},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"import", "import of models"},
                                 {"report", "report of a run"}};

@@ -20,7 +20,8 @@ enum class Purpose : uint32_t {
   digits,
   gossip,
   pace,
-  test_rows
+  test_rows,
+  window
 };
 
 constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {

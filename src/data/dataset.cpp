@@ -18,9 +18,10 @@ namespace crossbow::data {
 namespace {
 
 std::vector<const Source*> sources() {
-  std::vector<const Source*> all{&digits_source(),   &mnist_source(),          &cifar10_source(),
-                                 &cifar100_source(), &imagefolder_source(),    &libsvm_source(),
-                                 &ratings_source(),  &planted_ratings_source()};
+  std::vector<const Source*> all{
+      &digits_source(),      &mnist_source(),    &cifar10_source(),        &cifar100_source(),
+      &imagefolder_source(), &imagenet_source(), &tfrecord_source(),       &tar_source(),
+      &libsvm_source(),      &ratings_source(),  &planted_ratings_source()};
   const std::vector<const Source*> planted = planted_sources();
   all.insert(all.end(), planted.begin(), planted.end());
   return all;
@@ -117,7 +118,7 @@ class RowSplit final : public Split {
  public:
   RowSplit(Rows rows, Labels labels) : Split(std::move(labels)), rows_(std::move(rows)) {}
 
-  Sample sample(int64_t i, uint8_t*) const override {
+  Sample sample(int64_t i, std::vector<uint8_t>*) const override {
     return SparseRow{part(rows_.columns, rows_.ends, i), part(rows_.values, rows_.ends, i)};
   }
   bool in_memory() const override { return true; }

@@ -27,8 +27,9 @@ struct Info {
   std::string name;
   Shape image;  // of a sample: CHW, where pixels have 1 or 3 channels, or [features]
   int64_t classes = 0;
-  std::vector<std::string> class_names;    // one a class
-  Normalisation normalisation;             // the set's default, of pixels
+  std::vector<std::string> class_names;  // one a class
+  Normalisation normalisation;           // the set's default, of pixels
+  double centre = 1;  // share of an encoded picture's largest window of the image's proportions
   LabelKind label = LabelKind::one_class;  // with number there is one class, the number's name
   std::string note = {};                   // what opening the set decided, for people to read
   /// Batches hold the samples as sparse rows, which all splits have; null: as all their numbers.
@@ -60,8 +61,13 @@ struct SparseRow {
   std::span<const float> values;     // one a column
 };
 
+/// A JPEG or PNG of any size.
+struct EncodedPicture {
+  std::span<const uint8_t> file;
+};
+
 /// Pixels as CHW bytes; or numbers that nothing normalises, all of them or those that are not 0.
-using Sample = std::variant<const uint8_t*, const float*, SparseRow>;
+using Sample = std::variant<const uint8_t*, const float*, SparseRow, EncodedPicture>;
 
 /// Of each sample a class, in [0, classes), the set of its classes, or a number.
 struct Labels {
@@ -100,12 +106,16 @@ class Split {
     return part(labels_.classes, labels_.ends, i);
   }
 
-  /// Where sample `i` lies, for a split kept in memory; otherwise its pixels, decoded into
-  /// `scratch`, which has room for one image. Samples of a split are of one kind. Throws Error,
-  /// which names the file, if that cannot be decoded.
-  virtual Sample sample(int64_t i, uint8_t* scratch) const = 0;
+  /// Where sample `i` lies, for a split kept in memory; otherwise the encoded picture, read into
+  /// `scratch`. Samples of a split are of one kind. Throws Error, which names the file, if that
+  /// cannot be read.
+  virtual Sample sample(int64_t i, std::vector<uint8_t>* scratch) const = 0;
   /// Whether `sample` leaves `scratch` alone.
   virtual bool in_memory() const = 0;
+  /// What errors call sample `i`.
+  virtual std::string name_of(int64_t i) const { return "sample " + std::to_string(i); }
+  /// Sample `i` will soon be asked for.
+  virtual void expect(int64_t /*i*/) const {}
 
  protected:
   explicit Split(Labels labels) : labels_(std::move(labels)) {}
@@ -127,8 +137,11 @@ struct Dataset {
 };
 
 struct OpenOptions {
-  /// Height and width of the images that `imagefolder` makes; zeros take the size of the first.
+  /// Height and width of images made from pictures; zeros take the size of the first of an
+  /// `imagefolder`, else 224.
   std::array<int64_t, 2> image_size{0, 0};
+  /// The pictures of an `imagefolder` stay encoded, to be cut when they are asked for.
+  bool keep_encoded = false;
   /// Sets whose pixels take at most so many bytes are decoded once and kept; 0 is 4 GiB or a
   /// quarter of the machine's memory, whichever is less.
   int64_t memory_budget = 0;
@@ -156,6 +169,7 @@ struct CatalogueEntry {
   std::string folder;              // where NAME without DIR looks; empty if it needs none, or DIR
   bool found = false;              // whether opening NAME as it stands would find its files
   bool rows = false;               // of numbers instead of images
+  bool pictures = false;           // of any size, which stay encoded
 };
 std::vector<CatalogueEntry> catalogue();
 /// Of the set that NAME or NAME:DIR opens, without `folder` and `found`. Throws UsageError for a

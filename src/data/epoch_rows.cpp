@@ -32,11 +32,19 @@ std::vector<std::array<float, 256>> normalisation_table(const Split& split, cons
   return table;
 }
 
+/// Fisher-Yates.
+void shuffle(std::vector<uint32_t>& numbers, Rng& rng) {
+  for (size_t n = numbers.size(); n > 1; --n) {
+    std::swap(numbers[n - 1], numbers[rng.below(static_cast<uint32_t>(n))]);
+  }
+}
+
 }  // namespace
 
 EpochRows::EpochRows(const Dataset& dataset, std::shared_ptr<const Split> split,
                      const RowOptions& options)
     : image_(dataset.info.image),
+      centre_(dataset.info.centre),
       label_(dataset.info.label),
       format_(dataset.info.batch_format()),
       split_(std::move(split)),
@@ -49,22 +57,44 @@ EpochRows::EpochRows(const Dataset& dataset, std::shared_ptr<const Split> split,
   order_.resize(static_cast<size_t>(size()));
 }
 
-std::vector<uint8_t> EpochRows::make_scratch() const {
-  return std::vector<uint8_t>(split_->in_memory() ? 0 : static_cast<size_t>(image_.elements()));
-}
-
-/// Fisher-Yates, from the identity, so that an epoch's order does not depend on the one before.
+/// From the identity, so that an epoch's order does not depend on the one before.
 void EpochRows::start(int64_t epoch) {
   epoch_ = epoch;
   std::iota(order_.begin(), order_.end(), 0);
   if (!options_.shuffle) return;
   Rng rng(options_.seed, Purpose::shuffle, static_cast<uint32_t>(epoch_));
-  for (size_t n = order_.size(); n > 1; --n) {
-    std::swap(order_[n - 1], order_[rng.below(static_cast<uint32_t>(n))]);
+  if (options_.shuffle_block > 0) {
+    shuffle_blocks(rng);
+  } else {
+    shuffle(order_, rng);
   }
 }
 
-void EpochRows::write(int64_t first, int64_t rows, int64_t room, uint8_t* scratch,
+void EpochRows::shuffle_blocks(Rng& rng) {
+  constexpr size_t kMixed = 64;
+  const auto block = options_.shuffle_block;
+  std::vector<uint32_t> blocks(static_cast<size_t>((size() + block - 1) / block));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  shuffle(blocks, rng);
+  struct Run {
+    int64_t next, end;
+  };
+  std::vector<Run> mixed;
+  size_t begun = 0;
+  for (uint32_t& place : order_) {
+    while (mixed.size() < kMixed && begun < blocks.size()) {
+      const int64_t first = blocks[begun++] * block;
+      mixed.push_back({first, std::min(first + block, size())});
+    }
+    Run& run = mixed[rng.below(static_cast<uint32_t>(mixed.size()))];
+    place = static_cast<uint32_t>(run.next++);
+    if (run.next < run.end) continue;
+    run = mixed.back();
+    mixed.pop_back();
+  }
+}
+
+void EpochRows::write(int64_t first, int64_t rows, int64_t room, RowScratch& scratch,
                       const std::array<std::byte*, kFields>& fields) const {
   auto* const samples = reinterpret_cast<float*>(fields[kSamples]);
   const auto label_bytes = static_cast<int64_t>(format_.fields[kLabels].row_bytes());
@@ -132,8 +162,8 @@ void EpochRows::write_label(int64_t index, std::byte* out) const {
 }
 
 /// The normalising table is exact and the same on every machine; a multiply-add need not be.
-void EpochRows::write_sample(int64_t index, uint8_t* scratch, float* out) const {
-  const Sample sample = split_->sample(index, scratch);
+void EpochRows::write_sample(int64_t index, RowScratch& scratch, float* out) const {
+  const Sample sample = split_->sample(index, &scratch.file);
   if (const auto* const row = std::get_if<SparseRow>(&sample)) {
     std::fill_n(out, image_.elements(), 0.0f);
     for (size_t i = 0; i < row->columns.size(); ++i) out[row->columns[i]] = row->values[i];
@@ -144,9 +174,34 @@ void EpochRows::write_sample(int64_t index, uint8_t* scratch, float* out) const 
       write_image(*numbers, index, out, [](int64_t, float value) { return value; });
     }
   } else {
-    write_image(std::get<const uint8_t*>(sample), index, out, [this](int64_t c, uint8_t pixel) {
+    const auto* const encoded = std::get_if<EncodedPicture>(&sample);
+    const uint8_t* const pixels =
+        encoded ? cut(index, encoded->file, scratch) : std::get<const uint8_t*>(sample);
+    write_image(pixels, index, out, [this](int64_t c, uint8_t pixel) {
       return normalised_[static_cast<size_t>(c)][pixel];
     });
+  }
+}
+
+const uint8_t* EpochRows::cut(int64_t index, std::span<const uint8_t> file,
+                              RowScratch& scratch) const try {
+  scratch.pixels.resize(static_cast<size_t>(image_.elements()));
+  const PictureSize size = scratch.cutter.open(file);
+  Rng rng(options_.seed, Purpose::window, static_cast<uint32_t>(epoch_),
+          static_cast<uint64_t>(index));
+  const double least = options_.augment.least_area;
+  const Window window =
+      least > 0 ? random_window(size, least, rng) : centred(size, image_[1], image_[2], centre_);
+  scratch.cutter.cut(window, image_, scratch.pixels.data());
+  return scratch.pixels.data();
+} catch (const Error& e) {
+  fail("{}: {}", split_->name_of(index), e.what());
+}
+
+void EpochRows::expect(int64_t first, int64_t rows) const {
+  if (split_->in_memory()) return;
+  for (int64_t row = first; row < std::min(first + rows, size()); ++row) {
+    split_->expect(order_[static_cast<size_t>(row)]);
   }
 }
 

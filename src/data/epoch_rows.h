@@ -8,11 +8,15 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/picture.h"
 
 namespace crossbow::data {
 
 /// Random changes to each training image, drawn from (seed, epoch, sample); rows have none.
 struct Augment {
+  /// Of sets of encoded pictures: a random part of them, of at least that share of their area, is
+  /// scaled to the size of the images (random_window). 0: their middle, as tests have it.
+  double least_area = 0;
   /// The image is surrounded by so many pixels of normalised value 0, and a window of its own size
   /// is cut out at random.
   int pad = 0;
@@ -24,6 +28,15 @@ struct RowOptions {
   bool shuffle = false;  // a new order each epoch, from the seed
   Augment augment;
   uint64_t seed = 0;
+  /// Of shuffled ones: so many neighbours come one after the other, mixed with those of 63 other
+  /// places, for files that are slow to read in any order; 0: none.
+  int64_t shuffle_block = 0;
+};
+
+/// What a thread that writes rows keeps from one to the next.
+struct RowScratch {
+  std::vector<uint8_t> file, pixels;
+  PictureCutter cutter;
 };
 
 /// Any number of threads may write at a time; `start` is for one, while nobody writes.
@@ -36,17 +49,20 @@ class EpochRows {
   const BatchFormat& format() const { return format_; }
   void start(int64_t epoch);
 
-  /// What a thread that writes needs as `scratch`.
-  std::vector<uint8_t> make_scratch() const;
+  /// These rows of the epoch's order, as far as there are so many, will soon be written.
+  void expect(int64_t first, int64_t rows) const;
   /// The rows [first, first + rows) of the epoch's order, into fields with room for `room` rows, of
-  /// which zeros follow; sparse rows are then empty. Throws Error, which names the file, if a
-  /// sample cannot be decoded.
-  void write(int64_t first, int64_t rows, int64_t room, uint8_t* scratch,
+  /// which zeros follow; sparse rows are then empty. Throws Error, which names the sample, if one
+  /// cannot be decoded.
+  void write(int64_t first, int64_t rows, int64_t room, RowScratch& scratch,
              const std::array<std::byte*, kFields>& fields) const;
 
  private:
+  void shuffle_blocks(Rng& rng);
   void write_label(int64_t index, std::byte* out) const;
-  void write_sample(int64_t index, uint8_t* scratch, float* out) const;
+  void write_sample(int64_t index, RowScratch& scratch, float* out) const;
+  /// The part of an encoded picture that the epoch has, as CHW bytes.
+  const uint8_t* cut(int64_t index, std::span<const uint8_t> file, RowScratch& scratch) const;
   SparseRow sparse_row(int64_t place) const;
   void write_sparse(int64_t first, int64_t rows,
                     const std::array<std::byte*, kFields>& fields) const;
@@ -54,6 +70,7 @@ class EpochRows {
   void write_image(const T* image, int64_t sample, float* out, Normalise normalise) const;
 
   const Shape image_;
+  const double centre_;
   const LabelKind label_;
   const BatchFormat format_;
   const std::shared_ptr<const Split> split_;

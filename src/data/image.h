@@ -1,12 +1,10 @@
-// Pictures: decoding JPEG and PNG from memory, and fitting them to a size.
+// Pictures: decoding JPEG and PNG from memory.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
-
-#include "core/shape.h"
 
 namespace crossbow::data {
 
@@ -16,6 +14,24 @@ struct Image {
   std::vector<uint8_t> rgb;  // height × width × 3
 };
 
+struct PictureSize {
+  int64_t height = 0, width = 0;
+};
+
+/// Pixels of a picture.
+struct Region {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+};
+
+/// RGB somewhere in memory.
+struct PixelView {
+  const uint8_t* rgb = nullptr;  // the first pixel's
+  int64_t stride = 0;            // bytes from one row to the next
+  int64_t height = 0, width = 0;
+};
+
+/// No file of a picture may have more bytes.
+constexpr size_t kLargestPicture = size_t{256} << 20;
 /// No picture may have more pixels; checked before memory is taken.
 constexpr int64_t kMaxPixels = int64_t{1} << 26;
 
@@ -28,17 +44,26 @@ Image decode_png(std::span<const uint8_t> file, int64_t max_pixels = kMaxPixels)
 
 /// Either of them, told by the first bytes.
 Image decode_image(std::span<const uint8_t> file);
+bool is_jpeg(std::span<const uint8_t> file);
 
-/// Scales the picture's largest centred window of the target's proportions to height × width, and
-/// writes it as 3 × height × width bytes. Bilinear, over a wider neighbourhood where it shrinks
-/// (antialiased).
-void fit(const Image& image, int64_t height, int64_t width, uint8_t* chw);
+/// Decodes parts of JPEGs, one file after the other. One thread at a time.
+class JpegReader {
+ public:
+  JpegReader();
+  ~JpegReader();
+  JpegReader(JpegReader&&) noexcept;
 
-/// A JPEG or PNG file as it is. Throws Error, which names the file, if it cannot be read or
-/// decoded.
-Image read_image(const std::filesystem::path& path);
-/// The same, fitted to a shape [channels, height, width] and written as CHW bytes: in colour for 3
-/// channels, as luma (ITU-R BT.601) for 1.
-void read_image(const std::filesystem::path& path, const Shape& shape, uint8_t* chw);
+  /// Reads the header. The file's bytes must stay where they are until the part is read. Throws as
+  /// decode_jpeg does.
+  PictureSize open(std::span<const uint8_t> file, int64_t max_pixels = kMaxPixels);
+  /// The region of the opened picture, once, of which one side is `reduction` times smaller (1, 2
+  /// or 4; rounded up). It equals the same region of the whole picture bit for bit. Damage behind
+  /// the region's last row is not noticed. Valid until the next call.
+  PixelView read(const Region& region, int reduction);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace crossbow::data

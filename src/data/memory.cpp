@@ -13,7 +13,7 @@ class FloatSplit final : public Split {
         values_(samples.values.begin(), samples.values.end()),
         sample_elements_(sample_elements) {}
 
-  Sample sample(int64_t i, uint8_t*) const override {
+  Sample sample(int64_t i, std::vector<uint8_t>*) const override {
     return values_.data() + i * sample_elements_;
   }
   bool in_memory() const override { return true; }

@@ -45,7 +45,8 @@ int64_t depth_of(const PipelineOptions& options, int64_t samples) {
 Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
                    const PipelineOptions& options)
     : options_(options),
-      rows_(dataset, std::move(split), {options.shuffle, options.augment, options.seed}),
+      rows_(dataset, std::move(split),
+            {options.shuffle, options.augment, options.seed, options.shuffle_block}),
       batches_(options.batch < 1 ? 0 : batches_of(rows_.size(), options.batch)) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 sample, not {}", options.batch);
   serve(depth_of(options, rows_.size()), {});
@@ -194,7 +195,7 @@ bool Pipeline::may_fill() const {
 
 void Pipeline::work() {
   lower_priority_of_this_thread();
-  std::vector<uint8_t> scratch = rows_.make_scratch();
+  RowScratch scratch;
   std::unique_lock lock(mutex_);
   for (;;) {
     can_fill_.wait(lock, [this] { return stop_ || may_fill(); });
@@ -207,7 +208,7 @@ void Pipeline::work() {
       --free_;
       ++filling_;
       lock.unlock();
-      fill(slot, scratch.data());
+      fill(slot, scratch);
       lock.lock();
       slot.state = State::ready;
       --filling_;
@@ -226,15 +227,16 @@ Pipeline::Slot& Pipeline::make(int64_t index, std::unique_lock<std::mutex>& lock
   --free_;
   ++filling_;
   lock.unlock();
-  fill(*slot, nullptr);
+  fill(*slot, unused_);
   lock.lock();
   --filling_;
   made_.notify_all();
   return *slot;
 }
 
-void Pipeline::fill(Slot& slot, uint8_t* scratch) {
+void Pipeline::fill(Slot& slot, RowScratch& scratch) {
   const int64_t first = slot.batch.index * options_.batch;
+  rows_.expect(first + std::ssize(threads_) * options_.batch, options_.batch);
   slot.batch.rows = std::min(options_.batch, rows_.size() - first);
   try {
     rows_.write(first, slot.batch.rows, options_.batch, scratch, slot.memory.fields());

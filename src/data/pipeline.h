@@ -23,6 +23,7 @@ struct PipelineOptions {
   bool shuffle = false;  // a new order each epoch, from the seed
   Augment augment;
   uint64_t seed = 0;
+  int64_t shuffle_block = 0;  // see RowOptions
   /// 0: none for sparse rows, which whoever asks for them writes quicker than another thread could
   /// hand them over; one for other samples in memory, one a core for samples to be decoded.
   int threads = 0;
@@ -81,7 +82,7 @@ class Pipeline : public TrainingBatches {
   /// The first batch from there on that is served here.
   int64_t next_from(int64_t index) const;
   bool may_fill() const;
-  void fill(Slot& slot, uint8_t* scratch);
+  void fill(Slot& slot, RowScratch& scratch);
   /// The batch, by the thread that asks, if there are no others. With the lock.
   Slot& make(int64_t index, std::unique_lock<std::mutex>& lock);
   Slot* find(State state, int64_t index);
@@ -100,6 +101,7 @@ class Pipeline : public TrainingBatches {
   double waited_seconds_ = 0;
   bool stop_ = false, cancelled_ = false;
   std::vector<std::thread> threads_;
+  RowScratch unused_;  // of samples in memory
 };
 
 }  // namespace crossbow::data

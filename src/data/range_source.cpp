@@ -13,8 +13,10 @@ RangeSource::RangeSource(const Dataset& dataset, std::shared_ptr<const Split> sp
     : batch_(batch), rows_(dataset, std::move(split), options) {
   for (size_t holder = 0; holder < largest.size(); ++holder) {
     for (int i = 0; i < held; ++i) {
-      slots_.push_back({static_cast<int>(holder), largest[holder],
-                        BatchMemory(rows_.format(), largest[holder]), rows_.make_scratch()});
+      slots_.push_back({static_cast<int>(holder),
+                        largest[holder],
+                        BatchMemory(rows_.format(), largest[holder]),
+                        {}});
       slots_.back().batch.fields = slots_.back().memory.addresses();
     }
   }
@@ -45,7 +47,7 @@ const Batch& RangeSource::acquire_rows(int64_t first, int64_t rows, int holder) 
   slot.batch.index = first / batch_;
   slot.batch.rows = rows;
   try {
-    rows_.write(first, rows, rows, slot.scratch.data(), slot.memory.fields());
+    rows_.write(first, rows, rows, slot.scratch, slot.memory.fields());
   } catch (...) {
     release(slot.batch);
     throw;

@@ -38,7 +38,7 @@ class RangeSource final : public TrainingBatches {
     int holder;
     int64_t room;  // rows
     BatchMemory memory;
-    std::vector<uint8_t> scratch;
+    RowScratch scratch;
     Batch batch = {};
     bool held = false;
   };

@@ -22,7 +22,7 @@ class RatingSplit final : public Split {
   explicit RatingSplit(RatedPairs pairs)
       : Split(std::move(pairs.ratings)), columns_(std::move(pairs.columns)) {}
 
-  Sample sample(int64_t i, uint8_t*) const override {
+  Sample sample(int64_t i, std::vector<uint8_t>*) const override {
     return SparseRow{columns_[static_cast<size_t>(i)], kOnes};
   }
   bool in_memory() const override { return true; }

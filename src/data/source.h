@@ -28,6 +28,9 @@ const Source& mnist_source();
 const Source& cifar10_source();
 const Source& cifar100_source();
 const Source& imagefolder_source();
+const Source& imagenet_source();
+const Source& tfrecord_source();
+const Source& tar_source();
 const Source& libsvm_source();
 const Source& ratings_source();
 const Source& planted_ratings_source();
@@ -44,7 +47,9 @@ class MemorySplit final : public Split {
         first_(first),
         image_bytes_(image_bytes) {}
 
-  Sample sample(int64_t i, uint8_t*) const override { return first_ + i * image_bytes_; }
+  Sample sample(int64_t i, std::vector<uint8_t>*) const override {
+    return first_ + i * image_bytes_;
+  }
   bool in_memory() const override { return true; }
 
  private:

@@ -48,7 +48,8 @@ struct AppendNumbers {
       if (row[f] != 0) append(f, row[f]);
     }
   }
-  void operator()(const uint8_t*) {}  // of images, which are refused before
+  void operator()(const uint8_t*) {}  // of images, which are refused before, as are pictures
+  void operator()(const EncodedPicture&) {}
 };
 
 void write_rows(const Split& split, const Info& info, AtomicFile& file) {

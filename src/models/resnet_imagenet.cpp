@@ -93,7 +93,7 @@ Model model() {
       .default_image = {3, 224, 224},
       .default_classes = 1000,
       // The published rate, 0.1 at batch 256, in proportion to a batch of 16.
-      .recipe = {.data = "imagefolder",
+      .recipe = {.data = "imagenet",
                  .epochs = 90,
                  .lr = 0.00625,
                  .lr_schedule = "multistep",

@@ -25,15 +25,24 @@ struct TrainOptions {
   /// Instead of `data`: a set that the program holds, see data/memory.h. Not part of a
   /// configuration file, so a run that is resumed must be given it again.
   std::shared_ptr<const data::Dataset> dataset = {};
-  int64_t image_size = 0;           // side of an imagefolder's images; 0: as large as the first
-  std::optional<int64_t> pad = {};  // zeros around a training image for random crops
-  std::optional<bool> mirror = {};  // flip half of the training images
+  /// Side of images made from pictures; 0: as large as the first of an imagefolder, else 224.
+  int64_t image_size = 0;
+  /// How training images are cut. none: the middle; pad: out of a border of zeros; resized: random
+  /// parts of pictures, scaled, and of test pictures the middle 7/8. Auto: resized for pictures
+  /// that stay encoded (imagenet, tfrecord, tar), else pad where the recipe has one.
+  std::optional<std::string> crop = {};
+  std::optional<double> crop_area = {};  // least share of a picture that resized cuts; auto: 0.08
+  std::optional<int64_t> pad = {};       // zeros around a training image for random crops
+  std::optional<bool> mirror = {};       // flip half of the training images
 
   // Who computes it.
   /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; or ref, the
   /// slow, plain reference.
   std::string device = "cpu";
   int64_t batch = 16;  // images a step and learner
+  /// Neighbours of a set that stay together in an epoch's order, mixed with those of 63 other
+  /// places; 0: any order.
+  int64_t shuffle_block = 0;
   int64_t splits = 1;  // parts in which a learner takes a batch, to need less memory
   /// Of each device; auto: found while it trains, see tune_for.
   std::optional<int64_t> learners = {};

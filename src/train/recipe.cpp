@@ -50,12 +50,21 @@ void fill_needs(TrainOptions& o, const Recipe& recipe) {
   }
 }
 
+void fill_crop(TrainOptions& o, const Recipe& recipe) {
+  const bool encoded = *o.data != data::kMemory && data::catalogue_entry(*o.data).pictures;
+  if (encoded && !o.pad) fill(o.crop, "resized");
+  const int64_t pad = o.pad.value_or(recipe.pad);
+  fill(o.crop, pad > 0 ? "pad" : "none");
+  fill(o.pad, *o.crop == "pad" ? pad : 0);
+  if (*o.crop == "resized") fill(o.crop_area, 0.08);  // torchvision's and TensorFlow's
+}
+
 }  // namespace
 
 TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   if (o.dataset) fill(o.data, data::kMemory);
   fill(o.data, recipe.data.empty() ? "digits" : recipe.data);
-  fill(o.pad, recipe.pad);
+  fill_crop(o, recipe);
   fill(o.mirror, recipe.mirror);
   fill(o.epochs, recipe.epochs);
   fill(o.loss, recipe.loss);

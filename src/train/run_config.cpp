@@ -52,7 +52,10 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.precision = used_precision(o);
   c.batch = batch_of(o);
   c.splits = o.splits;
-  c.augment = {static_cast<int>(*o.pad), *o.mirror};
+  const bool resized = o.crop == "resized";
+  c.augment = {resized ? *o.crop_area : 0, static_cast<int>(*o.pad), *o.mirror};
+  c.centre = resized ? 0.875 : 1;
+  c.shuffle_block = o.shuffle_block;
   c.optimizer = make_sgd({*o.momentum, *o.weight_decay, *o.nesterov});
   c.clip_norm = o.clip_norm.value_or(0);
   c.schedule = EpochSchedule::of(o);
@@ -98,6 +101,7 @@ std::shared_ptr<const data::Dataset> RunConfig::open_data(
   if (options.dataset) return options.dataset;
   data::OpenOptions open;
   open.image_size = {options.image_size, options.image_size};
+  open.keep_encoded = augment.least_area > 0;
   open.progress = std::move(progress);
   return data::open_dataset(data, open);
 }
@@ -112,7 +116,7 @@ std::unique_ptr<data::TrainingBatches> RunConfig::training_source(
   for (const WorkerConfig& worker : teams.front().workers) {
     largest.insert(largest.end(), static_cast<size_t>(worker.nodes()), worker.most);
   }
-  const data::RowOptions rows{p.shuffle, p.augment, p.seed};
+  const data::RowOptions rows{p.shuffle, p.augment, p.seed, p.shuffle_block};
   const int held = find_device(device.kind).is_host() ? 1 : 2;  // one is copied meanwhile
   return std::make_unique<data::RangeSource>(dataset, dataset.train, rows, p.batch, largest, held);
 }
@@ -122,6 +126,7 @@ data::PipelineOptions RunConfig::training_batches(int learners) const {
   p.batch = batch;
   p.shuffle = true;
   p.augment = augment;
+  p.shuffle_block = shuffle_block;
   p.seed = seed;
   // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
   // its buffer. With a longer period the buffers are the limit.

@@ -47,6 +47,8 @@ struct RunConfig {
   /// Rows that a learner takes at a time, in so many steps; those of a step, in so many parts.
   int64_t batch = 1, steps = 1, splits = 1;
   data::Augment augment;
+  int64_t shuffle_block = 0;
+  double centre = 1;  // of test pictures, see data::Info
   Optimizer optimizer = make_sgd();
   double clip_norm = 0;    // 0: no limit
   EpochSchedule schedule;  // of one learner

@@ -16,6 +16,7 @@ std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
                                              std::shared_ptr<const data::Dataset> dataset,
                                              const Checkpoint* from) {
   data::Dataset own = *dataset;
+  own.info.centre = config.centre;
   const Shape& sample = own.info.image;
   if (from && from->normalisation) {
     own.info.normalisation = *from->normalisation;

@@ -27,6 +27,7 @@ TrainOptions inference_options(const TrainOptions& trained) {
   TrainOptions o;
   o.model = trained.model;
   o.data = trained.data;
+  o.crop = trained.crop;
   o.device = device_list(trained.device).kind;
   o.batch = trained.batch;
   o.precision = trained.precision;
@@ -46,8 +47,10 @@ RunConfig inference_config(const TrainOptions& o) {
   return resolve(o, recipe);
 }
 
-std::shared_ptr<const data::Dataset> open(const std::string& name, const Shape& image) {
+std::shared_ptr<const data::Dataset> open(const std::string& name, const Shape& image,
+                                          bool encoded) {
   data::OpenOptions open;
+  open.keep_encoded = encoded;
   if (image.rank() == 3) open.image_size = {image[1], image[2]};
   return data::open_dataset(name, open);
 }
@@ -64,7 +67,7 @@ TrainedModel::TrainedModel(const std::filesystem::path& run,
 }
 
 std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
-  auto dataset = open(config_.data, checkpoint_.image);
+  auto dataset = open(config_.data, checkpoint_.image, config_.augment.least_area > 0);
   dataset = for_net(config_, std::move(dataset), &checkpoint_);
   const data::Info& info = dataset->info;
   if (!checkpoint_.fits(info)) {
@@ -96,6 +99,7 @@ data::Info TrainedModel::info() const {
           .classes = checkpoint_.classes,
           .class_names = checkpoint_.class_names,
           .normalisation = *checkpoint_.normalisation,
+          .centre = config_.centre,
           .label = checkpoint_.label,
           .groups = checkpoint_.groups};
 }

@@ -214,21 +214,44 @@ void validate_target_loss(const TrainOptions& o) {
   if (!o.target_loss) fail_usage("`target-on` {} needs a `target-loss`", *o.target_on);
 }
 
+bool has_pictures(const TrainOptions& o) {
+  if (!o.data || o.data == data::kMemory) return false;
+  const data::CatalogueEntry& entry = data::catalogue_entry(*o.data);
+  return entry.image.rank() == 0 && !entry.rows;
+}
+
+void validate_crop(const TrainOptions& o) {
+  expect_name("crop", *o.crop, {"none", "pad", "resized"});
+  if (o.crop == "resized" && !has_pictures(o)) {
+    fail_usage(
+        "`crop` resized: {} has images of one size; parts are cut out of pictures only, with "
+        "`data` imagefolder:DIR, imagenet:DIR, tfrecord:DIR or tar:DIR; choose pad",
+        *o.data);
+  }
+  if (o.crop != "pad" && *o.pad > 0) {
+    fail_usage("`pad` {}: `crop` {} has no border; leave one of them out", *o.pad, *o.crop);
+  }
+  if (!o.crop_area) return;
+  if (o.crop != "resized") {
+    fail_usage("`crop-area` {}: only `crop` resized has it; leave it out", *o.crop_area);
+  }
+  if (!(*o.crop_area > 0 && *o.crop_area <= 1)) {
+    fail_usage("`crop-area` {}: it must be more than 0 and at most 1", *o.crop_area);
+  }
+}
+
 void validate_data(const TrainOptions& o) {
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
   if (o.dataset && o.data != data::kMemory) {
     fail_usage("`data` {}: dataset is set too; leave one of them out", *o.data);
   }
-  const auto sized = [&] {
-    if (!o.data || o.data == data::kMemory) return false;
-    const data::CatalogueEntry& entry = data::catalogue_entry(*o.data);
-    return entry.image.rank() == 0 && !entry.rows;
-  };
-  if (o.image_size > 0 && !sized()) {
+  if (o.image_size > 0 && !has_pictures(o)) {
     fail_usage(
-        "`image-size` {}: only the images of a folder are scaled, with `data` imagefolder:DIR",
+        "`image-size` {}: only pictures are scaled, with `data` imagefolder:DIR, imagenet:DIR, "
+        "tfrecord:DIR or tar:DIR",
         o.image_size);
   }
+  validate_crop(o);
 }
 
 void validate_steps(const TrainOptions& o) {
@@ -246,6 +269,7 @@ void validate_steps(const TrainOptions& o) {
   expect_at_least<int64_t>("patience", o.patience, 1);
   expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);
   expect_at_least<int64_t>("pad", o.pad, 0);
+  expect_at_least<int64_t>("shuffle-block", std::optional(o.shuffle_block), 0);
   expect_at_least<int64_t>("bn-images", o.bn_images, 0);
   expect_at_most("pad", o.pad, 4096);
   expect_at_most("epochs", o.epochs, 1000000000);

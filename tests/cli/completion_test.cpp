@@ -43,7 +43,7 @@ TEST_F(Completion, BashOffersCommandsOptionsAndValues) {
   EXPECT_EQ(offered("crossbow bench --precision ''"), "\nf32\nbf16\n");
   EXPECT_EQ(offered("crossbow train --learners ''"), "\nauto\n");
   EXPECT_EQ(offered("crossbow train --device r"), "\nref\n");
-  EXPECT_EQ(offered("crossbow eval --data image"), "\nimagefolder:\n");
+  EXPECT_EQ(offered("crossbow eval --data image"), "\nimagefolder:\nimagenet:\n");
   EXPECT_EQ(offered("crossbow models vgg"), "\nvgg-16\n");
   EXPECT_EQ(offered("crossbow completion f"), "\nfish\n");
   EXPECT_EQ(offered("crossbow train --batch ''"), "\n\n");

@@ -140,7 +140,7 @@ TEST_F(RowsProgram, AreNotConvertedOverFilesOrIntoOtherFormats) {
   for (const std::string to : {"there", "libsvm:", "csv:there"}) {
     const Outcome o = crossbow("convert libsvm:set '" + to + "'");
     EXPECT_EQ(o.code, 2);
-    expect_says(o.err, "TO '" + to + "': sets can be written as libsvm:FILE");
+    expect_says(o.err, "TO '" + to + "': sets can be written as tfrecord:DIR");
   }
   write("packed.bz2", "");
   expect_says(crossbow("convert libsvm:set libsvm:packed").err,

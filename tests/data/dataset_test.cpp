@@ -7,12 +7,13 @@ namespace {
 
 TEST(OpenDataset, SaysWhichNamesThereAre) {
   EXPECT_THROW(open_dataset("mnits"), UsageError);
-  EXPECT_ERROR(
-      open_dataset("mnits"),
-      "no data set 'mnits' among digits, mnist, cifar10, cifar100, imagefolder, libsvm, ratings, "
-      "like-movielens, "
-      "like-covtype, like-w8a, like-real-sim, like-delicious; "
-      "did you mean 'mnist'?");
+  EXPECT_ERROR(open_dataset("mnits"),
+               "no data set 'mnits' among digits, mnist, cifar10, cifar100, imagefolder, imagenet, "
+               "tfrecord, "
+               "tar, libsvm, ratings, "
+               "like-movielens, "
+               "like-covtype, like-w8a, like-real-sim, like-delicious; "
+               "did you mean 'mnist'?");
 }
 
 TEST(OpenDataset, RefusesFoldersThatMakeNoSense) {

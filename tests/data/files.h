@@ -21,8 +21,8 @@ namespace crossbow::data {
 
 using FileBytes = std::vector<uint8_t>;
 
-inline const uint8_t* pixels_of(const Split& split, int64_t i, uint8_t* scratch = nullptr) {
-  return std::get<const uint8_t*>(split.sample(i, scratch));
+inline const uint8_t* pixels_of(const Split& split, int64_t i) {
+  return std::get<const uint8_t*>(split.sample(i, nullptr));
 }
 
 class TemporaryFolder {

@@ -112,53 +112,5 @@ TEST(Picture, IsToldByItsContent) {
   EXPECT_ERROR(decode_image({}), "neither a JPEG nor a PNG");
 }
 
-std::vector<uint8_t> fitted(const Image& image, int64_t height, int64_t width) {
-  std::vector<uint8_t> chw(static_cast<size_t>(3 * height * width));
-  fit(image, height, width, chw.data());
-  return chw;
-}
-
-TEST(Fit, SeparatesChannelsAtTheSameSize) {
-  EXPECT_EQ(fitted({1, 2, {1, 2, 3, 4, 5, 6}}, 1, 2), (std::vector<uint8_t>{1, 4, 2, 5, 3, 6}));
-}
-
-TEST(Fit, AveragesWhereItShrinks) {
-  // A fine chequerboard becomes an even grey: antialiasing.
-  Image image{64, 64, {}};
-  for (int i = 0; i < 64 * 64; ++i) {
-    image.rgb.insert(image.rgb.end(), 3, (i / 64 + i) % 2 ? 200 : 100);
-  }
-  for (const uint8_t v : fitted(image, 8, 8)) EXPECT_NEAR(v, 150, 1);
-}
-
-TEST(Fit, InterpolatesLinearlyWhereItGrows) {
-  const Image image{1, 2, {0, 0, 0, 80, 80, 80}};
-  const std::vector<uint8_t> out = fitted(image, 2, 4);
-  // Centres of output pixels lie at 0.25, 0.75, 1.25, 1.75; those of input pixels at 0.5 and 1.5.
-  for (size_t c = 0; c < 3; ++c) {
-    for (size_t y = 0; y < 2; ++y) {
-      const uint8_t* row = out.data() + c * 8 + y * 4;
-      EXPECT_EQ(std::vector<int>(row, row + 4), (std::vector<int>{0, 20, 60, 80}));
-    }
-  }
-}
-
-TEST(Fit, CutsTheMiddleOutOfOtherProportions) {
-  // Left and right quarters differ from the middle and must not be seen.
-  Image image{4, 8, {}};
-  for (int i = 0; i < 32; ++i) {
-    const int x = i % 8;
-    image.rgb.insert(image.rgb.end(), 3, static_cast<uint8_t>(x < 2 || x >= 6 ? 255 : 50));
-  }
-  for (const uint8_t v : fitted(image, 4, 4)) EXPECT_EQ(v, 50);
-}
-
-TEST(Fit, KeepsAFlatPictureFlatAtAnySize) {
-  const Image image{7, 5, std::vector<uint8_t>(7 * 5 * 3, 255)};
-  for (const int64_t side : {1, 2, 3, 6, 7, 50}) {
-    for (const uint8_t v : fitted(image, side, side)) ASSERT_EQ(v, 255) << side;
-  }
-}
-
 }  // namespace
 }  // namespace crossbow::data

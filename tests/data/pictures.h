@@ -27,7 +27,8 @@ inline Image gradient(int64_t height, int64_t width) {
 struct JpegStyle {
   J_COLOR_SPACE stored = JCS_YCbCr;  // JCS_GRAYSCALE stores the first channel, JCS_CMYK inverts RGB
   bool progressive = false;
-  bool adobe = true;  // whether a CMYK file has Adobe's marker, and its inverted ink
+  int across = 2, down = 2;  // pixels that share a colour
+  bool adobe = true;         // whether a CMYK file has Adobe's marker, and its inverted ink
 };
 
 inline FileBytes encode_jpeg(const Image& image, const JpegStyle& style = {}) {
@@ -47,6 +48,10 @@ inline FileBytes encode_jpeg(const Image& image, const JpegStyle& style = {}) {
   jpeg_set_colorspace(&jpeg, style.stored);
   jpeg_set_quality(&jpeg, 95, TRUE);
   if (cmyk) jpeg.write_Adobe_marker = style.adobe;
+  if (!grey) {
+    jpeg.comp_info[0].h_samp_factor = style.across;
+    jpeg.comp_info[0].v_samp_factor = style.down;
+  }
   if (style.progressive) jpeg_simple_progression(&jpeg);
   jpeg_start_compress(&jpeg, TRUE);
   std::vector<uint8_t> row;

@@ -17,7 +17,9 @@ constexpr int64_t kSide = 6;
 class CountingSplit : public Split {
  public:
   explicit CountingSplit(int64_t size) : Split(labels(size)) {}
-  Sample sample(int64_t i, uint8_t* scratch) const override {
+  Sample sample(int64_t i, std::vector<uint8_t>* file) const override {
+    file->resize(2 * kSide * kSide);
+    uint8_t* const scratch = file->data();
     if (i == bad) fail("image {} is damaged", i);
     if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
     for (int64_t k = 0; k < kSide * kSide; ++k) {

@@ -119,6 +119,28 @@ TEST(Config, RecipesFillWhatIsOpen) {
   EXPECT_FALSE(o.target_accuracy);
 }
 
+TEST(Config, PicturesThatStayEncodedAreCutAtRandom) {
+  Recipe recipe;
+  recipe.data = "cifar10";
+  recipe.pad = 4;
+  const auto resolved = [&](const std::string& toml) { return with_recipe(from(toml), recipe); };
+  EXPECT_EQ(resolved("").crop, "pad");
+  EXPECT_EQ(resolved("pad = 0").crop, "none");
+  EXPECT_EQ(resolved("crop = 'none'").pad, 0);
+  EXPECT_EQ(resolved("data = 'imagefolder:x'").crop, "pad");
+  for (const char* set : {"imagenet:x", "tfrecord:x", "tar:x"}) {
+    const TrainOptions o = resolved(fmt::format("data = '{}'", set));
+    EXPECT_EQ(o.crop, "resized");
+    EXPECT_EQ(o.crop_area, 0.08);
+    EXPECT_EQ(o.pad, 0);
+    EXPECT_EQ(resolved(fmt::format("data = '{}'\npad = 8", set)).crop, "pad");
+  }
+  const RunConfig run = resolve(from("data = 'imagefolder:x'\ncrop = 'resized'"), recipe);
+  EXPECT_EQ(run.augment.least_area, 0.08);
+  EXPECT_EQ(run.centre, 0.875);
+  EXPECT_EQ(resolve(from(""), recipe).centre, 1);
+}
+
 TEST(Config, AnotherScheduleDropsTheRecipesMilestones) {
   const TrainOptions o = from("model = 'resnet-20'\nlr-schedule = 'cosine'");
   EXPECT_FALSE(with_recipe(o, find_model("resnet-20").recipe).lr_milestones);
@@ -157,8 +179,17 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
   EXPECT_SAYS(complaint("sync = 'post-local-sgd'\nlr-schedule = 'fixed'"), "never does");
   EXPECT_SAYS(complaint("threads-per-learner = 0"), "at least 1");
-  EXPECT_SAYS(complaint("data = 'mnist'\nimage-size = 64"), "only the images of a folder");
+  EXPECT_SAYS(complaint("data = 'mnist'\nimage-size = 64"),
+              "`image-size` 64: only pictures are scaled");
   EXPECT_EQ(complaint("data = 'imagefolder:x'\nimage-size = 64"), "no error");
+  EXPECT_SAYS(complaint("crop = 'centre'"), "`crop` centre: this version knows none, pad, resized");
+  EXPECT_SAYS(complaint("data = 'mnist'\ncrop = 'resized'"), "mnist has images of one size");
+  EXPECT_SAYS(complaint("crop = 'none'\npad = 4"), "`pad` 4: `crop` none has no border");
+  EXPECT_SAYS(complaint("data = 'imagenet:x'\ncrop = 'resized'\npad = 4"),
+              "`pad` 4: `crop` resized");
+  EXPECT_SAYS(complaint("crop-area = 0.1"), "only `crop` resized has it");
+  EXPECT_SAYS(complaint("data = 'imagenet:x'\ncrop-area = 0"), "more than 0 and at most 1");
+  EXPECT_SAYS(complaint("shuffle-block = -1"), "at least 0");
 }
 
 TEST(Config, AResumedRunMayOnlyGoOnLonger) {

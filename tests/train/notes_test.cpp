@@ -100,7 +100,9 @@ TEST(ScheduleNotes, TellWhatLiesBeyondTheRun) {
 class Labels final : public data::Split {
  public:
   explicit Labels(std::vector<int32_t> labels) : Split(std::move(labels)) {}
-  data::Sample sample(int64_t, uint8_t* scratch) const override { return scratch; }
+  data::Sample sample(int64_t, std::vector<uint8_t>* scratch) const override {
+    return scratch->data();
+  }
   bool in_memory() const override { return false; }
 };
 

@@ -1,0 +1,96 @@
+#include "data/class_folders.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace crossbow::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const fs::path& folder,
+                                  bool (fs::directory_entry::*wanted)() const) try {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename().string();
+    if (name.front() != '.' && (entry.*wanted)()) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+} catch (const fs::filesystem_error& e) {
+  fail("cannot read {}: {}", e.path1().string(), e.code().message());
+}
+
+std::vector<std::string> classes_in(const fs::path& folder) {
+  std::vector<std::string> names = folders_in(folder);
+  if (names.empty()) {
+    fail("{0} has no folder of a class: put images in {0}/CLASS/", folder.string());
+  }
+  return names;
+}
+
+PictureList list_part(const fs::path& folder, const std::string& part,
+                      const std::vector<std::string>& classes) {
+  PictureList list;
+  for (const std::string& name : classes_in(folder / part)) {
+    const auto at = std::find(classes.begin(), classes.end(), name);
+    if (at == classes.end()) {
+      fail("{}/{} is of a class that the training set does not have", (folder / part).string(),
+           name);
+    }
+    for (const std::string& file : files_in(folder / part / name)) {
+      list.entries.push_back({.file = static_cast<uint32_t>(list.files.size())});
+      list.files.add(part + '/' + name + '/' + file);
+      list.labels.push_back(static_cast<int32_t>(at - classes.begin()));
+    }
+  }
+  if (list.entries.empty()) {
+    fail("{0} holds no images: put JPEG or PNG files in {0}/CLASS/", (folder / part).string());
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::string> folders_in(const fs::path& folder) {
+  return names_in(folder, &fs::directory_entry::is_directory);
+}
+
+std::vector<std::string> files_in(const fs::path& folder) {
+  return names_in(folder, &fs::directory_entry::is_regular_file);
+}
+
+bool is_folder(const fs::path& path) {
+  return type_of(path) == fs::file_type::directory;
+}
+
+std::string test_part(const fs::path& folder) {
+  for (const char* name : {"test", "val", "validation"}) {
+    if (is_folder(folder / name)) return name;
+  }
+  return {};
+}
+
+bool has_class_folders(const fs::path& folder) {
+  return is_folder(folder / "train") && !test_part(folder).empty();
+}
+
+std::vector<std::string> class_folders(const fs::path& folder) {
+  std::vector<std::string> paths;
+  for (const std::string& part : {std::string("train"), test_part(folder)}) {
+    for (const std::string& name : folders_in(folder / part)) paths.push_back(part + '/' + name);
+  }
+  return paths;
+}
+
+PictureIndex list_class_folders(const fs::path& folder) {
+  PictureIndex index;
+  index.classes = classes_in(folder / "train");
+  index.train = list_part(folder, "train", index.classes);
+  index.test = list_part(folder, test_part(folder), index.classes);
+  return index;
+}
+
+}  // namespace crossbow::data

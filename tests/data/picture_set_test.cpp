@@ -1,0 +1,438 @@
+// Sets of encoded pictures: class folders, TFRecords and tars.
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/file.h"
+#include "data/check_pictures.h"
+#include "data/dataset.h"
+#include "data/example.pb.h"
+#include "data/pictures.h"
+#include "data/pipeline.h"
+#include "data/source.h"
+#include "data/tfrecord.h"
+#include "data/write_pictures.h"
+#include "support/error_text.h"
+
+namespace crossbow::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Told apart by its size and colours.
+FileBytes picture(int number) {
+  Image image = gradient(20 + number % 5, 24 + number % 3);
+  for (uint8_t& value : image.rgb) value = static_cast<uint8_t>(value + 3 * number);
+  return number % 4 == 3 ? encode_png(image) : encode_jpeg(image);
+}
+
+struct Record {
+  FileBytes picture;
+  int64_t label = 0;
+  std::string name = {};
+  bool tensorflow_datasets = false;
+};
+
+std::string example_of(const Record& r) {
+  proto::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  const std::string bytes(r.picture.begin(), r.picture.end());
+  features[r.tensorflow_datasets ? "image" : "image/encoded"].mutable_bytes_list()->add_value(
+      bytes);
+  features[r.tensorflow_datasets ? "label" : "image/class/label"].mutable_int64_list()->add_value(
+      r.label);
+  features["image/height"].mutable_int64_list()->add_value(20);
+  if (!r.name.empty()) features["image/class/text"].mutable_bytes_list()->add_value(r.name);
+  return example.SerializeAsString();
+}
+
+template <typename T>
+void append(FileBytes& file, const T& number) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&number);
+  file.insert(file.end(), bytes, bytes + sizeof number);
+}
+
+FileBytes records(const std::vector<Record>& all) {
+  FileBytes file;
+  for (const Record& r : all) {
+    const std::string data = example_of(r);
+    const FileBytes bytes(data.begin(), data.end());
+    FileBytes length;
+    append(length, uint64_t{data.size()});
+    file.insert(file.end(), length.begin(), length.end());
+    append(file, masked_crc(length));
+    file.insert(file.end(), bytes.begin(), bytes.end());
+    append(file, masked_crc(bytes));
+  }
+  return file;
+}
+
+struct Member {
+  std::string name;
+  FileBytes contents;
+};
+
+void write_tar(const fs::path& path, const std::vector<Member>& members, bool gzip = false) {
+  archive* const a = archive_write_new();
+  archive_write_set_format_pax_restricted(a);
+  if (gzip) archive_write_add_filter_gzip(a);
+  archive_write_open_filename(a, path.c_str());
+  for (const Member& m : members) {
+    archive_entry* const entry = archive_entry_new();
+    archive_entry_set_pathname(entry, m.name.c_str());
+    archive_entry_set_size(entry, std::ssize(m.contents));
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_write_header(a, entry);
+    archive_write_data(a, m.contents.data(), m.contents.size());
+    archive_entry_free(entry);
+  }
+  archive_write_close(a);
+  archive_write_free(a);
+}
+
+FileBytes text(std::string_view s) {
+  return {s.begin(), s.end()};
+}
+
+class PictureSet : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(root()); }
+  void add(const std::string& name, const FileBytes& bytes) { write_file(root() / name, bytes); }
+  /// Six training pictures of three classes, and three of the test.
+  void add_folders() {
+    for (int i = 0; i < 9; ++i) {
+      const char* const name = i % 3 == 0 ? "ant" : i % 3 == 1 ? "bee" : "cow";
+      add(fmt::format("{}/{}/{}.jpg", i < 6 ? "train" : "val", name, i), picture(i));
+    }
+  }
+  void add_records() {
+    add("train-00000-of-00002", records({{picture(0), 1, "ant"}, {picture(1), 2, "bee"}}));
+    add("train-00001-of-00002", records({{picture(2), 3, "cow"}, {picture(3), 1, "ant"}}));
+    add("validation-00000-of-00001", records({{picture(4), 2, "bee"}}));
+  }
+  std::shared_ptr<const Dataset> open(const std::string& kind, int64_t side = 16,
+                                      int threads = 0) const {
+    return open_dataset(kind + ':' + root().string(),
+                        {.image_size = {side, side}, .threads = threads});
+  }
+  fs::path root() const { return folder_.path() / "set"; }
+  fs::path beside(const char* name) const { return folder_.path() / name; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+/// All numbers of an epoch's batches, and the labels.
+std::vector<float> epoch(const Dataset& set, const PipelineOptions& options, int64_t number = 0) {
+  Pipeline pipeline(set, set.train, options);
+  pipeline.start(number);
+  std::vector<float> all;
+  for (int64_t b = 0; b < pipeline.batches(); ++b) {
+    const Batch& batch = pipeline.acquire(b);
+    all.insert(all.end(), batch.samples(),
+               batch.samples() + options.batch * set.info.image.elements());
+    all.insert(all.end(), batch.labels(), batch.labels() + options.batch);
+    pipeline.release(batch);
+  }
+  return all;
+}
+
+const PipelineOptions kCropped{.batch = 4,
+                               .shuffle = true,
+                               .augment = {.least_area = 0.3, .mirror = true},
+                               .seed = 5,
+                               .threads = 1};
+
+TEST(MaskedCrc, IsThatOfTensorFlow) {
+  const FileBytes digits = text("123456789");
+  const uint32_t crc = 0xE3069283;  // the check value of CRC-32C
+  EXPECT_EQ(masked_crc(digits), (crc >> 15 | crc << 17) + 0xA282EAD8);
+}
+
+TEST_F(PictureSet, TFRecordsOfTensorFlowsScriptCountLabelsFromOne) {
+  add_records();
+  const auto set = open("imagenet");
+  EXPECT_EQ(set->info.image, (Shape{3, 16, 16}));
+  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"ant", "bee", "cow"}));
+  ASSERT_EQ(set->train->size(), 4);
+  EXPECT_EQ(set->train->label(2), 2);
+  EXPECT_EQ(set->train->label(3), 0);
+  EXPECT_EQ(set->test->label(0), 1);
+  std::vector<uint8_t> scratch;
+  for (int i = 0; i < 4; ++i) {
+    const auto sample = std::get<EncodedPicture>(set->train->sample(i, &scratch));
+    EXPECT_TRUE(std::ranges::equal(sample.file, picture(i))) << i;
+  }
+}
+
+TEST_F(PictureSet, TFRecordsOfTensorFlowDatasetsCountLabelsFromZero) {
+  add("pets-train.tfrecord-00000-of-00001",
+      records({{picture(0), 0, "", true}, {picture(1), 1, "", true}}));
+  add("pets-validation.tfrecord-00000-of-00001", records({{picture(2), 1, "", true}}));
+  const auto set = open("tfrecord");
+  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"0", "1"}));
+  EXPECT_EQ(set->train->label(0), 0);
+  EXPECT_EQ(set->test->label(0), 1);
+}
+
+TEST_F(PictureSet, TarsPairPicturesWithClasses) {
+  write_tar(root() / "pets-train-000000.tar", {{"a/1.jpg", picture(0)},
+                                               {"a/1.cls", text("1\n")},
+                                               {"a/readme.md", text("hello")},
+                                               {"a/2.cls", text("0")},
+                                               {"a/2.seg.txt", text("more")},
+                                               {"a/2.PNG", picture(3)}});
+  const std::string longest(150, 'x');
+  write_tar(root() / "pets-val-000000.tar",
+            {{longest + ".jpeg", picture(4)}, {longest + ".cls", text("1")}});
+  const auto set = open("tar");
+  ASSERT_EQ(set->train->size(), 2);
+  EXPECT_EQ(set->train->label(0), 1);
+  EXPECT_EQ(set->train->label(1), 0);
+  std::vector<uint8_t> scratch;
+  const auto same = [&](const Split& split, int64_t i, int number) {
+    return std::ranges::equal(std::get<EncodedPicture>(split.sample(i, &scratch)).file,
+                              picture(number));
+  };
+  EXPECT_TRUE(same(*set->train, 0, 0));
+  EXPECT_TRUE(same(*set->train, 1, 3));
+  EXPECT_TRUE(same(*set->test, 0, 4));
+}
+
+TEST_F(PictureSet, BatchesAreTheSameFromAllContainersOnAnyNumberOfThreads) {
+  add_folders();
+  const auto folders = open("imagenet");
+  const std::vector<float> batches = epoch(*folders, kCropped, 3);
+  EXPECT_NE(batches, epoch(*folders, kCropped, 4));
+  for (const Container container : {Container::files, Container::tfrecord, Container::tar}) {
+    const fs::path copy = beside("copy") += std::to_string(static_cast<int>(container));
+    write_pictures(*folders, "folders", copy, {.container = container});
+    const auto set = open_dataset("imagenet:" + copy.string(), {.image_size = {16, 16}});
+    EXPECT_EQ(set->info.class_names, folders->info.class_names);
+    for (int threads = 1; threads <= 4; ++threads) {
+      PipelineOptions options = kCropped;
+      options.threads = threads;
+      EXPECT_EQ(epoch(*set, options, 3), batches) << copy << " on " << threads;
+    }
+  }
+}
+
+TEST_F(PictureSet, EpochsBegunInTheMiddleHaveTheSameBatches) {
+  add_folders();
+  const auto set = open("imagenet");
+  const std::vector<float> all = epoch(*set, kCropped, 2);
+  Pipeline pipeline(*set, set->train, kCropped);
+  pipeline.start(2, 1);
+  const Batch& batch = pipeline.acquire(1);
+  const auto row = static_cast<size_t>(set->info.image.elements());
+  EXPECT_TRUE(std::equal(batch.samples(), batch.samples() + 2 * row, all.begin() + 4 * row + 4));
+}
+
+TEST_F(PictureSet, TheIndexIsKeptUntilTheFilesChange) {
+  add_records();
+  EXPECT_NE(open("imagenet")->info.note.find("indexed 5 pictures in TFRecords"), std::string::npos);
+  EXPECT_EQ(open("imagenet")->info.note, "");
+  add("validation-00000-of-00001", records({{picture(4), 2, "bee"}, {picture(5), 2, "bee"}}));
+  EXPECT_NE(open("imagenet")->info.note.find("indexed 6 pictures"), std::string::npos);
+  EXPECT_EQ(open("imagenet")->test->size(), 2);
+  // A damaged one is made anew.
+  FileBytes index = text(read_text_file(root() / ".crossbow-index", 1 << 20));
+  for (const size_t at : {size_t{0}, index.size() / 2, index.size() - 1}) {
+    FileBytes damaged = index;
+    damaged[at] ^= 4;
+    add(".crossbow-index", damaged);
+    EXPECT_EQ(open("imagenet")->train->size(), 4) << at;
+  }
+}
+
+TEST_F(PictureSet, AFolderOfPicturesIsIndexedAnewWhenItGrows) {
+  add_folders();
+  EXPECT_EQ(open("imagenet")->train->size(), 6);
+  EXPECT_EQ(open("imagenet")->info.note, "");
+  add("train/bee/later.jpg", picture(7));
+  fs::last_write_time(root() / "train" / "bee",
+                      fs::last_write_time(root() / "train" / "bee") + std::chrono::seconds(1));
+  EXPECT_EQ(open("imagenet")->train->size(), 7);
+}
+
+TEST_F(PictureSet, DamageNamesTheFileTheRecordAndThePlace) {
+  FileBytes file = records({{picture(0), 1}, {picture(1), 1}});
+  const size_t second = file.size() - records({{picture(1), 1}}).size();
+  add("validation-00000-of-00001", records({{picture(2), 1}}));
+  const auto expect = [&](const FileBytes& damaged, const std::string& reason) {
+    add("train-00000-of-00001", damaged);
+    EXPECT_ERROR(open("tfrecord"), "train-00000-of-00001: record");
+    EXPECT_ERROR(open("tfrecord"), reason);
+  };
+  const std::string at = fmt::format("record 1, which begins at byte {}: ", second);
+  FileBytes cut = file;
+  cut.resize(file.size() - 5);
+  expect(cut, at + "the file ends within it");
+  FileBytes flipped = file;
+  flipped[second + 40] ^= 1;
+  expect(flipped, at + "its bytes do not fit its checksum");
+  FileBytes length = file;
+  length[second] ^= 1;
+  expect(length, at + "this is no length of a record");
+  FileBytes huge(file.begin(), file.begin() + static_cast<ptrdiff_t>(second));
+  FileBytes number;
+  append(number, uint64_t{1} << 60);
+  huge.insert(huge.end(), number.begin(), number.end());
+  append(huge, masked_crc(number));
+  expect(huge, at + "its length of 1152921504606846976 bytes");
+  expect(text("this is some text, not a TFRecord"), "record 0, which begins at byte 0");
+
+  // After the index was made, too.
+  add("train-00000-of-00001", file);
+  const auto set = open("tfrecord");
+  add("train-00000-of-00001", flipped);
+  std::vector<uint8_t> scratch;
+  EXPECT_ERROR(set->train->sample(1, &scratch), at + "its bytes do not fit its checksum");
+  EXPECT_EQ(check_samples(*set, {}).size(), 1u);
+}
+
+TEST_F(PictureSet, RecordsWithoutAPictureOrAClassAreRefused) {
+  add("validation-00000-of-00001", records({{picture(2), 1}}));
+  add("train-00000-of-00001", records({{picture(2), 0}}));
+  EXPECT_ERROR(open("tfrecord"), "its 'image/class/label' is 0, where labels count from 1");
+  add("train-00000-of-00001", records({{picture(2), 1 << 20, "", true}}));
+  EXPECT_ERROR(open("tfrecord"), "its label, 1048576, is no class's");
+  add("train-00000-of-00001", records({{{}, 1}}));
+  EXPECT_ERROR(open("tfrecord"), "its 'image/encoded' is empty");
+  add("train-00000-of-00001", records({{picture(2), 1}}));
+  add("validation-00000-of-00001", records({{picture(2), 2}}));
+  EXPECT_ERROR(open("tfrecord"),
+               "validation-00000-of-00001: picture 0 is of class 1, and training has 1 classes");
+}
+
+TEST_F(PictureSet, MissingArchivesAreNamed) {
+  add_records();
+  fs::remove(root() / "train-00000-of-00002");
+  EXPECT_ERROR(open("imagenet"),
+               "of 2 files train-N-of-00002 there are 1; number 00000 is missing");
+  EXPECT_ERROR(open_dataset("tar:" + root().string()), "does not hold tar: it should have");
+}
+
+TEST_F(PictureSet, OddTarsAreRefused) {
+  const auto expect = [&](const std::vector<Member>& members, const std::string& reason) {
+    write_tar(root() / "train.tar", members);
+    EXPECT_ERROR(open("tar"), reason);
+  };
+  write_tar(root() / "val.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}});
+  expect({{"a.jpg", picture(0)}}, "train.tar, a: the sample has a picture, but no class");
+  expect({{"a.cls", text("0")}, {"b.jpg", picture(0)}},
+         "train.tar, a: the sample has a class, but");
+  expect({{"a.jpg", picture(0)}, {"a.png", picture(3)}}, "train.tar, a.png: the sample has two");
+  expect({{"a.cls", text("cat")}}, "train.tar, a.cls: 'cat' is no number of a class");
+  expect({{"a.cls", text("-1")}}, "'-1' is no number of a class");
+  expect({{"a.cls", FileBytes(100, '1')}}, "train.tar, a.cls: it is no number");
+  write_tar(root() / "train.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}}, /*gzip=*/true);
+  EXPECT_ERROR(open("tar"), "is compressed, so that its members cannot be read in any order");
+  add("train.tar", text("no archive at all"));
+  EXPECT_ERROR(open("tar"), "cannot read " + (root() / "train.tar").string());
+}
+
+TEST_F(PictureSet, PicturesThatCannotBeDecodedAreNamed) {
+  add_folders();
+  FileBytes cut = picture(1);
+  cut.resize(cut.size() / 2);
+  add("train/bee/1.jpg", cut);
+  add("val/cow/8.jpg", text("no picture"));
+  const auto set = open("imagenet");
+  EXPECT_ERROR(epoch(*set, kCropped), "train/bee/1.jpg: this JPEG is damaged");
+  const std::vector<std::string> bad = check_samples(*set, {});
+  ASSERT_EQ(bad.size(), 2u);
+  EXPECT_NE(bad[0].find("train/bee/1.jpg: this JPEG is damaged"), std::string::npos);
+  EXPECT_NE(bad[1].find("val/cow/8.jpg: this is neither"), std::string::npos);
+}
+
+class WritePictures : public PictureSet {};
+
+TEST_F(WritePictures, LeavesOutWhatCannotBeDecodedIfAsked) {
+  add_folders();
+  add("train/bee/1.jpg", text("no picture"));
+  const auto set = open("imagenet");
+  const fs::path copy = beside("copy");
+  const Written written = write_pictures(*set, "set", copy, {.skip_bad = true});
+  ASSERT_EQ(written.skipped.size(), 1u);
+  EXPECT_NE(written.skipped[0].find("train/bee/1.jpg: this is neither"), std::string::npos);
+  EXPECT_EQ(open_dataset("tfrecord:" + copy.string())->train->size(), 5);
+}
+
+TEST_F(WritePictures, GoesOnWhereItWasInterrupted) {
+  add_folders();
+  const auto set = open("imagenet");
+  const fs::path copy = beside("copy");
+  write_pictures(*set, "set", copy, {.container = Container::files});
+  fs::remove(copy / "train" / "bee" / "00000002.jpg");
+  const Written again = write_pictures(*set, "set", copy, {.container = Container::files});
+  EXPECT_EQ(again.files, 9);
+  EXPECT_EQ(again.there, 8);
+  EXPECT_TRUE(fs::exists(copy / "train" / "bee" / "00000002.jpg"));
+  EXPECT_ERROR(write_pictures(*set, "set", copy, {}), "holds what another conversion has written");
+  EXPECT_ERROR(write_pictures(*set, "set", root(), {}), "is not empty");
+}
+
+TEST_F(WritePictures, ShrinksTheShortSide) {
+  add_folders();
+  const auto set = open("imagenet");
+  const fs::path copy = beside("copy");
+  write_pictures(*set, "set", copy, {.short_side = 21});
+  const auto small = open_dataset("tfrecord:" + copy.string());
+  std::vector<uint8_t> scratch;
+  PictureCutter cutter;
+  for (int64_t i = 0; i < small->train->size(); ++i) {
+    const PictureSize was =
+        cutter.open(std::get<EncodedPicture>(set->train->sample(i, &scratch)).file);
+    const auto file = std::get<EncodedPicture>(small->train->sample(i, &scratch)).file;
+    const PictureSize is = cutter.open(file);
+    EXPECT_EQ(is.height, std::min<int64_t>(was.height, 21));
+    EXPECT_NEAR(static_cast<double>(is.width) / static_cast<double>(is.height),
+                static_cast<double>(was.width) / static_cast<double>(was.height), 0.03);
+  }
+}
+
+TEST_F(WritePictures, ImagesOfOneSizeBecomePngs) {
+  const auto digits = open_dataset("digits");
+  Dataset few = *digits;
+  const auto first = [&](const Split& split) {
+    std::vector<uint8_t> pixels;
+    std::vector<int32_t> labels;
+    for (int64_t i = 0; i < 80; ++i) {
+      const auto* const image = std::get<const uint8_t*>(split.sample(i, nullptr));
+      pixels.insert(pixels.end(), image, image + 28 * 28);
+      labels.push_back(split.label(i));
+    }
+    return keep_in_memory(std::move(pixels), 0, 28 * 28, std::move(labels));
+  };
+  few.train = first(*digits->train);
+  few.test = first(*digits->test);
+  const fs::path copy = beside("copy");
+  write_pictures(few, "digits", copy, {.container = Container::tar});
+  const auto set = open_dataset("tar:" + copy.string(), {.image_size = {28, 28}});
+  EXPECT_EQ(set->info.class_names, few.info.class_names);
+  std::vector<uint8_t> scratch;
+  for (int64_t i = 0; i < 30; ++i) {
+    EXPECT_EQ(set->train->label(i), few.train->label(i));
+    const Image image =
+        decode_image(std::get<EncodedPicture>(set->train->sample(i, &scratch)).file);
+    const auto* const pixels = std::get<const uint8_t*>(few.train->sample(i, nullptr));
+    for (size_t k = 0; k < 28 * 28; ++k) ASSERT_EQ(image.rgb[3 * k], pixels[k]);
+  }
+}
+
+TEST_F(WritePictures, ClassesThatFoldersWouldReorderGetNumbers) {
+  add("train-00000-of-00001", records({{picture(0), 1, "zebra"}, {picture(1), 2, "ant/bee"}}));
+  add("validation-00000-of-00001", records({{picture(2), 1, "zebra"}}));
+  const fs::path copy = beside("copy");
+  write_pictures(*open("tfrecord"), "set", copy, {.container = Container::files});
+  const auto set = open_dataset("imagenet:" + copy.string());
+  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"000000 zebra", "000001 ant bee"}));
+}
+
+}  // namespace
+}  // namespace crossbow::data
