@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # CMake files look for it.
 build_packages=(g++ cmake ninja-build ccache libdnnl-dev ocl-icd-opencl-dev libfmt-dev
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libbz2-dev libarchive-dev
-  libprotobuf-dev protobuf-compiler libisal-dev libhwloc-dev pkgconf libgtest-dev)
+  libprotobuf-dev protobuf-compiler libisal-dev libcurl4-openssl-dev libssl-dev libhwloc-dev pkgconf libgtest-dev)
 
 mpi_packages=(openmpi-bin libopenmpi-dev)
 

@@ -25,11 +25,18 @@ Run add_runs(CLI::App& root);
 Run add_bench(CLI::App& root);
 Run add_models(CLI::App& root);
 Run add_data(CLI::App& root);
+/// Of `crossbow data`.
+Run add_fetch(CLI::App& data);
 Run add_convert(CLI::App& root);
 Run add_export(CLI::App& root);
 Run add_devices(CLI::App& root);
 Run add_graph(CLI::App& root);
 Run add_completion(CLI::App& root);
+
+/// As a shell tells of a command that a signal has ended.
+constexpr int exit_code_of(int signal) {
+  return 128 + signal;
+}
 
 /// The flags that stand for options of a run.
 class OptionFlags {

@@ -90,14 +90,38 @@ Value value_of(const CLI::Option& option, const std::string& name) {
   return v;
 }
 
+/// Of several arguments, what any of them may be.
+void add_argument(Value& all, const Value& one) {
+  all.wanted = all.wanted || one.wanted;
+  all.path = all.path || one.path;
+  all.words.insert(all.words.end(), one.words.begin(), one.words.end());
+}
+
+/// A command's own command, as `fetch` of `data`: its name is an argument, and so is what follows.
+void add_part(Command& command, const Command& part) {
+  command.argument.wanted = true;
+  command.argument.words.push_back(part.name);
+  const Words& words = part.argument.words;
+  command.argument.words.insert(command.argument.words.end(), words.begin(), words.end());
+  for (const Choice& option : part.options) {
+    const auto same = [&](const Choice& other) { return other.flag == option.flag; };
+    if (std::ranges::none_of(command.options, same)) command.options.push_back(option);
+  }
+}
+
 Command command_of(const CLI::App& app) {
   Command command{app.get_name(), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) command.argument = value_of(*option, option->get_name());
+    if (option->get_positional()) {
+      add_argument(command.argument, value_of(*option, option->get_name()));
+    }
     for (const std::string& name : option->get_lnames()) {
       command.options.push_back({"--" + name, option->get_description(), value_of(*option, name),
                                  option->get_group().empty()});
     }
+  }
+  for (const CLI::App* part : app.get_subcommands([](const CLI::App*) { return true; })) {
+    add_part(command, command_of(*part));
   }
   return command;
 }

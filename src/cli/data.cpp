@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
+#include "core/error.h"
 #include "data/dataset.h"
 
 namespace crossbow::cli {
@@ -16,6 +17,7 @@ choices that were timed on this machine are kept in $XDG_CACHE_HOME/crossbow, or
 Examples:
   crossbow data
   crossbow data --json
+  crossbow data fetch mnist    downloads it
 )";
 
 Json to_json(const data::CatalogueEntry& e) {
@@ -71,7 +73,12 @@ Run add_data(CLI::App& root) {
   const auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "put one JSON object on standard output");
   app.footer(kExamples);
-  return [json] { return run(*json); };
+  const Run fetch = add_fetch(app);
+  return [&app, json, fetch] {
+    if (app.get_subcommands().empty()) return run(*json);
+    if (*json) fail_usage("--json belongs behind the name of the command: data fetch --json");
+    return fetch();
+  };
 }
 
 }  // namespace crossbow::cli

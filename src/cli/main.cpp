@@ -23,6 +23,9 @@ namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
 
+std::vector<CLI::App*> commands_of(CLI::App& root) {
+  return root.get_subcommands([](CLI::App*) { return true; });
+}
 std::vector<const CLI::App*> commands_of(const CLI::App& root) {
   return root.get_subcommands([](const CLI::App*) { return true; });
 }
@@ -92,11 +95,17 @@ int run(int argc, char** argv) {
        {add_train, add_simulate, add_eval, add_predict, add_runs, add_bench, add_models, add_data,
         add_convert, add_export, add_devices, add_graph, add_completion}) {
     Run command = add(root);
-    CLI::App* app = root.get_subcommands([](CLI::App*) { return true; }).back();
+    CLI::App* app = commands_of(root).back();
     app->allow_extras();
     if (argc > 1 && app->get_name() == argv[1]) {
       name += ' ' + app->get_name();
       asked = app;
+    }
+    for (CLI::App* part : commands_of(*app)) {
+      part->allow_extras();
+      if (app != asked || argc < 3 || part->get_name() != argv[2]) continue;
+      name += ' ' + part->get_name();
+      asked = part;
     }
     commands.emplace_back(app, std::move(command));
   }
@@ -127,6 +136,7 @@ int run(int argc, char** argv) {
     for (const auto& [app, command] : commands) {
       if (!app->parsed()) continue;
       refuse_extras(*app);
+      for (const CLI::App* part : app->get_subcommands()) refuse_extras(*part);
       const int code = command();
       check_standard_output();  // before another rank's end has the launcher end this one
       leave_world();

@@ -358,11 +358,6 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   }
 }
 
-/// As a shell tells of a command that a signal has ended.
-int exit_code_of(int signal) {
-  return 128 + signal;
-}
-
 int run(const Flags& flags) {
   join_world();
   if (world() && flags.simulates) {

@@ -46,6 +46,11 @@ bool write_all(int fd, std::span<const uint8_t> bytes) {
   return true;
 }
 
+[[noreturn]] void refuse_to_write(const fs::path& path) {
+  fail("cannot write {} ({}): make room or choose another folder", path.string(),
+       std::strerror(errno));
+}
+
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
@@ -164,19 +169,19 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(std::span<const uint8_t> bytes) {
-  if (write_all(file_.get(), bytes)) return;
-  fail("cannot write {} ({}): make room or choose another folder", path_.string(),
-       std::strerror(errno));
+  if (!write_all(file_.get(), bytes)) refuse_to_write(path_);
 }
 
 void AtomicFile::commit() {
-  if (::fsync(file_.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    fail("cannot write {} ({}): make room or choose another folder", path_.string(),
-         std::strerror(errno));
-  }
+  if (::fsync(file_.get()) != 0) refuse_to_write(path_);
+  move_into_place(temporary_, path_);
   committed_ = true;
+}
+
+void move_into_place(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) refuse_to_write(to);
   // The rename itself must survive a power cut; not every file system lets a folder be synced.
-  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor folder(::open(folder_of(to).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
 }
 

@@ -81,6 +81,10 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+/// `from`, which is on disk, takes the place of whatever is at `to`, in the same folder. Throws
+/// Error naming `to`.
+void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Gives the file a second name, `to`, which nothing has yet. Where the file system has no links,
 /// `to` is a copy that is on disk. Throws Error if it cannot be made.
 void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -9,7 +9,12 @@
 namespace crossbow::data {
 namespace {
 
-constexpr const char* kWhere = "get the binary version from www.cs.toronto.edu/~kriz/cifar.html";
+std::string where(std::string_view name) {
+  return fmt::format(
+      "`crossbow data fetch {}` gets it: the binary version from "
+      "www.cs.toronto.edu/~kriz/cifar.html",
+      name);
+}
 
 constexpr const char* kInner10 = "cifar-10-batches-bin";
 constexpr const char* kInner100 = "cifar-100-binary";
@@ -92,7 +97,7 @@ const Source& cifar10_source() {
                 .classes = 10,
                 .train = 50000,
                 .test = 10000,
-                .source = kWhere,
+                .source = where("cifar10"),
                 .files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                           "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}},
       .open =
@@ -118,7 +123,7 @@ const Source& cifar100_source() {
                 .classes = 100,
                 .train = 50000,
                 .test = 10000,
-                .source = kWhere,
+                .source = where("cifar100"),
                 .files = {"train.bin", "test.bin"}},
       .open =
           [](const Path& folder, const OpenOptions&) {

@@ -42,11 +42,6 @@ const Source& find_source(std::string_view name) {
              did_you_mean(name, names));
 }
 
-Path default_folder(const std::string& name) {
-  const char* root = std::getenv("CROSSBOW_DATA");
-  return Path(root && *root ? root : "data") / name;
-}
-
 bool is_generated(const Source& source) {
   return source.entry.source.empty();
 }
@@ -87,6 +82,11 @@ std::shared_ptr<const Dataset> open_dataset(std::string_view spec, const OpenOpt
          fmt::join(source.entry.files, ", "), source.entry.source);
   }
   return source.open(folder, options);
+}
+
+Path default_folder(std::string_view name) {
+  const char* root = std::getenv("CROSSBOW_DATA");
+  return Path(root && *root ? root : "data") / name;
 }
 
 std::vector<CatalogueEntry> catalogue() {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -155,6 +156,9 @@ struct OpenOptions {
 /// data/NAME where that variable is not set. Throws UsageError for a name that is not in the
 /// catalogue, and Error for a missing or damaged set, saying what should be where.
 std::shared_ptr<const Dataset> open_dataset(std::string_view spec, const OpenOptions& options = {});
+
+/// Where NAME without DIR is looked for.
+std::filesystem::path default_folder(std::string_view name);
 
 /// What can be opened, for people to read.
 struct CatalogueEntry {

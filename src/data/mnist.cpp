@@ -74,14 +74,16 @@ std::shared_ptr<const Dataset> open_mnist(const Path& folder, const OpenOptions&
 
 const Source& mnist_source() {
   static const Source source{
-      .entry = {.name = "mnist",
-                .about = "handwritten digits",
-                .image = {1, 28, 28},
-                .classes = kClasses,
-                .train = 60000,
-                .test = 10000,
-                .source = "get it from yann.lecun.com/exdb/mnist or a mirror",
-                .files = {kTrainImages, kTrainLabels, kTestImages, kTestLabels}},
+      .entry =
+          {.name = "mnist",
+           .about = "handwritten digits",
+           .image = {1, 28, 28},
+           .classes = kClasses,
+           .train = 60000,
+           .test = 10000,
+           .source =
+               "`crossbow data fetch mnist` gets it, from a mirror of yann.lecun.com/exdb/mnist",
+           .files = {kTrainImages, kTrainLabels, kTestImages, kTestLabels}},
       .open = open_mnist,
       .found = [](const Path& folder) { return has_files(folder, mnist_source().entry.files); }};
   return source;

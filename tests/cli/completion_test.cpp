@@ -46,6 +46,9 @@ TEST_F(Completion, BashOffersCommandsOptionsAndValues) {
   EXPECT_EQ(offered("crossbow eval --data image"), "\nimagefolder:\nimagenet:\n");
   EXPECT_EQ(offered("crossbow models vgg"), "\nvgg-16\n");
   EXPECT_EQ(offered("crossbow completion f"), "\nfish\n");
+  EXPECT_EQ(offered("crossbow data f"), "\nfetch\n");
+  EXPECT_EQ(offered("crossbow data fetch cifar100"), "\ncifar100\n");
+  EXPECT_EQ(offered("crossbow data fetch --fr"), "\n--from\n");
   EXPECT_EQ(offered("crossbow train --batch ''"), "\n\n");
 }
 

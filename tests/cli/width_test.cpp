@@ -24,7 +24,7 @@ class Width : public ProgramTest {
 
 TEST_F(Width, OfHelp) {
   for (const char* command : {"", "train", "simulate", "eval", "predict", "runs", "bench", "models",
-                              "data", "devices", "graph", "completion"}) {
+                              "data", "data fetch", "devices", "graph", "completion"}) {
     expect_fits(std::string(command) + " --help");
   }
   expect_fits("--version");
