@@ -94,6 +94,10 @@ std::string rmse_text(double rmse) {
   return fmt::format("RMSE {:.4f}", rmse);
 }
 
+std::string top5_text(const std::optional<double>& top5) {
+  return top5 ? fmt::format(", top-5 {}", percent(*top5)) : "";
+}
+
 std::string auc_text(const std::optional<double>& auc) {
   return auc ? fmt::format(", AUC {:.4f}", *auc) : "";
 }

@@ -27,6 +27,7 @@ Run add_models(CLI::App& root);
 Run add_data(CLI::App& root);
 /// Of `crossbow data`.
 Run add_fetch(CLI::App& data);
+Run add_check(CLI::App& data);
 Run add_convert(CLI::App& root);
 Run add_export(CLI::App& root);
 Run add_devices(CLI::App& root);
@@ -73,6 +74,7 @@ void print_json(const Json& object);
 /// A fraction as "98.61 %".
 std::string percent(double fraction);
 /// ", AUC 0.9634", or nothing where there is none.
+std::string top5_text(const std::optional<double>& top5);
 std::string auc_text(const std::optional<double>& auc);
 /// "RMSE 0.9203".
 std::string rmse_text(double rmse);

@@ -17,7 +17,8 @@ choices that were timed on this machine are kept in $XDG_CACHE_HOME/crossbow, or
 Examples:
   crossbow data
   crossbow data --json
-  crossbow data fetch mnist    downloads it
+  crossbow data fetch mnist            downloads it
+  crossbow data check imagenet:ILSVRC  looks for pictures that cannot be decoded
 )";
 
 Json to_json(const data::CatalogueEntry& e) {
@@ -73,11 +74,12 @@ Run add_data(CLI::App& root) {
   const auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "put one JSON object on standard output");
   app.footer(kExamples);
-  const Run fetch = add_fetch(app);
-  return [&app, json, fetch] {
+  const Run fetch = add_fetch(app), check = add_check(app);
+  return [&app, json, fetch, check] {
     if (app.get_subcommands().empty()) return run(*json);
-    if (*json) fail_usage("--json belongs behind the name of the command: data fetch --json");
-    return fetch();
+    const std::string& part = app.get_subcommands().front()->get_name();
+    if (*json) fail_usage("--json belongs behind the name of the command: data {} --json", part);
+    return part == "fetch" ? fetch() : check();
   };
 }
 

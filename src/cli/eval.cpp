@@ -65,6 +65,7 @@ int run(const Flags& flags) {
            {"test_accuracy", result.mean.accuracy ? Json(*result.mean.accuracy) : Json(nullptr)},
            {"test_loss", result.mean.loss},
            {"seconds", seconds.count()}};
+    if (result.mean.top5) j["test_top5"] = *result.mean.top5;
     if (result.mean.auc) j["test_auc"] = *result.mean.auc;
     if (result.classes) {
       j["per_class"] = per_class_json(*result.classes);
@@ -78,9 +79,9 @@ int run(const Flags& flags) {
   }
   put_wrapped(
       stdout, "",
-      fmt::format("{} on {}: test {}, test loss {:.4f}{} over {}", c.model, printable(c.data),
-                  quality_text(result), result.mean.loss, auc_text(result.mean.auc),
-                  count(dataset->test->size(), dataset->info.noun())));
+      fmt::format("{} on {}: test {}{}, test loss {:.4f}{} over {}", c.model, printable(c.data),
+                  quality_text(result), top5_text(result.mean.top5), result.mean.loss,
+                  auc_text(result.mean.auc), count(dataset->test->size(), dataset->info.noun())));
   if (result.classes) print_classes(*result.classes);
   return 0;
 }

@@ -173,7 +173,8 @@ void Reporter::epoch_done(const EpochRecord& r) {
   std::string line = fmt::format("loss {:.4f}", r.train_loss);
   if (r.test_loss) line += fmt::format(", test {:.4f}", *r.test_loss);
   if (r.test_accuracy) {
-    line += fmt::format(", accuracy {}{}", percent(*r.test_accuracy), auc_text(r.test_auc));
+    line += fmt::format(", accuracy {}{}{}", percent(*r.test_accuracy), top5_text(r.test_top5),
+                        auc_text(r.test_auc));
   }
   if (r.test_rmse) line += fmt::format(", {}", rmse_text(*r.test_rmse));
   print_line(epoch_text(r.epoch),

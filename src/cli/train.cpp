@@ -107,6 +107,7 @@ Json to_json(const TrainResult& r) {
   j["final_test_accuracy"] = crossbow::to_json(r.final_test_accuracy);
   j["best_test_accuracy"] = crossbow::to_json(r.best_test_accuracy);
   j["final_test_loss"] = crossbow::to_json(r.final_test_loss);
+  if (r.final_test_top5) j["final_test_top5"] = *r.final_test_top5;
   if (r.final_test_auc) j["final_test_auc"] = *r.final_test_auc;
   if (r.label == LabelKind::class_set) {
     j["final_test_precision_at_1"] = crossbow::to_json(r.final_test_accuracy);
@@ -145,8 +146,9 @@ void print_test(std::FILE* out, const TrainResult& r) {
     put_wrapped(
         out, "  accuracy  ",
         fmt::format(
-            "{} after {}, best {}, test loss {:.4f}{}{}", percent(*r.final_test_accuracy), epochs,
-            percent(*r.best_test_accuracy), *r.final_test_loss, auc_text(r.final_test_auc),
+            "{}{} after {}, best {}, test loss {:.4f}{}{}", percent(*r.final_test_accuracy),
+            top5_text(r.final_test_top5), epochs, percent(*r.best_test_accuracy),
+            *r.final_test_loss, auc_text(r.final_test_auc),
             r.label == LabelKind::class_set ? " (of the likeliest class: precision@1)" : ""));
   }
   if (r.best_epoch_kept) {

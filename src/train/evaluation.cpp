@@ -10,6 +10,9 @@
 namespace crossbow {
 namespace {
 
+/// With fewer classes five of them are too many to tell nets apart.
+constexpr int64_t kTop5Classes = 100;
+
 /// Rows of the last batch: as many as the others if the split divides.
 int64_t last_rows(int64_t samples, int64_t rows) {
   return samples % rows == 0 ? rows : samples % rows;
@@ -38,6 +41,8 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
                      int64_t rows)
     : split_(dataset.test),
       numbers_(dataset.info.label == LabelKind::number),
+      classes_(dataset.info.classes),
+      top5_(classes_ >= kTop5Classes && dataset.info.label == LabelKind::one_class),
       samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
@@ -86,18 +91,33 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop,
   for (const Sums& s : sums_) {
     total.loss += s.loss;
     total.right += s.right;
+    total.top5 += s.top5;
   }
   const auto n = static_cast<double>(samples_);
   if (numbers_) return Evaluation{.loss = total.loss / n, .rmse = std::sqrt(total.loss / n)};
-  return Evaluation{.loss = total.loss / n, .accuracy = total.right / n, .auc = auc()};
+  return Evaluation{.loss = total.loss / n,
+                    .accuracy = total.right / n,
+                    .top5 = top5_ ? std::optional(total.top5 / n) : std::nullopt,
+                    .auc = auc()};
 }
 
 void Evaluator::merge_ranks() {
   std::vector<double> all;
-  for (const Sums& s : sums_) all.insert(all.end(), {s.loss, s.right});
+  for (const Sums& s : sums_) all.insert(all.end(), {s.loss, s.right, s.top5});
   merge(std::span(all));
-  for (size_t b = 0; b < sums_.size(); ++b) sums_[b] = {all[2 * b], all[2 * b + 1]};
+  for (size_t b = 0; b < sums_.size(); ++b) sums_[b] = {all[3 * b], all[3 * b + 1], all[3 * b + 2]};
   merge(std::span(scores_));
+}
+
+double Evaluator::count_top5(int64_t first, std::span<const double> logits) const {
+  const auto classes = static_cast<size_t>(classes_);
+  double count = 0;
+  for (; !logits.empty(); logits = logits.subspan(classes), ++first) {
+    const double own = logits[static_cast<size_t>(split_->label(first))];
+    const auto likelier = [&](double other) { return !(other <= own); };  // NaN is, too
+    if (std::ranges::count_if(logits.first(classes), likelier) < 5) ++count;
+  }
+  return count;
 }
 
 void Evaluator::keep_scores(int64_t first, std::span<const double> logits) {
@@ -130,8 +150,9 @@ Evaluator::Sums Evaluator::evaluate(const BoundPrograms& bound, int64_t b,
   Sums sums{execution.scalar("loss") * rows};
   if (!numbers_) sums.right = std::round(execution.scalar("accuracy") * rows);
   pipeline_.release(batch);
-  if (logits || !scores_.empty()) {
+  if (logits || top5_ || !scores_.empty()) {
     const std::vector<double> values = execution.values("logits");
+    if (top5_) sums.top5 = count_top5(b * rows_, values);
     if (!scores_.empty()) keep_scores(b * rows_, values);
     if (logits) logits(b * rows_, values);
   }

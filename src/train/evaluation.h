@@ -45,17 +45,21 @@ class Evaluator {
     Execution whole, last;
   };
   struct Sums {
-    double loss = 0, right = 0;
+    double loss = 0, right = 0, top5 = 0;
   };
   Sums evaluate(const BoundPrograms& bound, int64_t batch, const LogitsFunction& logits);
   /// Of a cluster, whose ranks evaluate every so many batches each.
   void merge_ranks();
+  /// Samples whose class is among the five likeliest.
+  double count_top5(int64_t first, std::span<const double> logits) const;
   /// How much more the net takes the batch's samples for class 1.
   void keep_scores(int64_t first, std::span<const double> logits);
   std::optional<double> auc() const;
 
   const std::shared_ptr<const data::Split> split_;
   const bool numbers_;  // are the labels
+  const int64_t classes_;
+  const bool top5_;  // is counted
   int64_t samples_, rows_;
   Workers& workers_;
   std::vector<BoundPrograms> bound_;  // by worker

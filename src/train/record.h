@@ -19,6 +19,7 @@ struct Evaluation {
   double loss = 0;  // mean over all images
   /// A fraction; of images with sets of classes, precision@1. Unset where labels are numbers.
   std::optional<double> accuracy = {};
+  std::optional<double> top5 = {};  // with many classes: how often the five likeliest have it
   std::optional<double> auc = {};   // of two classes: the area under the ROC curve
   std::optional<double> rmse = {};  // of numbers: the square root of their mean squared error
 };
@@ -28,7 +29,7 @@ struct EpochRecord {
   int64_t epoch = 0;      // from 1
   double train_loss = 0;  // mean over the epoch's samples, each before its update
   /// As Evaluation's; unset where the epoch was not evaluated.
-  std::optional<double> test_loss, test_accuracy, test_auc, test_rmse;
+  std::optional<double> test_loss, test_accuracy, test_top5, test_auc, test_rmse;
   double seconds = 0, images_per_second = 0;
   int64_t learners = 1;  // of each device, at the epoch's end
   /// Where they are measured, at the epoch's end. The noise scale in images, and unset also where

@@ -51,6 +51,7 @@ EpochRecord record_from_json(const json& value) {
   const auto measured = [&](const char* key) -> std::optional<double> {
     return value.contains(key) ? optional_number(value.at(key)) : std::nullopt;
   };
+  r.test_top5 = measured("test_top5");
   r.test_auc = measured("test_auc");
   r.test_rmse = measured("test_rmse");
   if (r.test_loss && !r.test_accuracy && !r.test_rmse) fail("a test has a loss alone");
@@ -223,6 +224,7 @@ json to_json(const EpochRecord& r) {
          {"train_loss", r.train_loss},
          {"test_loss", to_json(r.test_loss)},
          {"test_accuracy", to_json(r.test_accuracy)},
+         {"test_top5", to_json(r.test_top5)},
          {"test_auc", to_json(r.test_auc)},
          {"seconds", r.seconds},
          {"images_per_second", r.images_per_second},

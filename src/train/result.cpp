@@ -21,6 +21,7 @@ TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& h
     if (!e.test_loss) continue;
     r.final_test_accuracy = e.test_accuracy;
     r.final_test_loss = e.test_loss;
+    r.final_test_top5 = e.test_top5;
     r.final_test_auc = e.test_auc;
     r.final_test_rmse = e.test_rmse;
   }

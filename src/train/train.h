@@ -23,6 +23,7 @@ struct TrainResult {
   Arrangement arrangement;  // at the end
   std::vector<EpochRecord> history;
   std::optional<double> final_test_accuracy, best_test_accuracy, final_test_loss;
+  std::optional<double> final_test_top5;                  // of many classes
   std::optional<double> final_test_auc;                   // of two classes
   std::optional<double> final_test_rmse, best_test_rmse;  // of numbers, which have no accuracy
   LabelKind label = LabelKind::one_class;   // with sets of classes accuracies are precision@1

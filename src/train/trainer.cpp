@@ -395,6 +395,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   }
   record.test_loss = evaluation->loss;
   record.test_accuracy = evaluation->accuracy;
+  record.test_top5 = evaluation->top5;
   record.test_auc = evaluation->auc;
   record.test_rmse = evaluation->rmse;
   return true;

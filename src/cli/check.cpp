@@ -1,0 +1,54 @@
+// crossbow data check
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/reporter.h"
+#include "data/check_pictures.h"
+#include "data/dataset.h"
+
+namespace crossbow::cli {
+namespace {
+
+constexpr const char* kExamples =
+    R"(Reads and decodes everything, and lists each picture that cannot be, with its file and place.
+The exit status is then 1. `crossbow convert FROM TO --skip-bad` leaves such pictures out.
+
+Examples:
+  crossbow data check imagenet:ILSVRC
+  crossbow data check tfrecord:small --json
+)";
+
+int run(const std::string& set, bool json) {
+  Reporter reporter(stderr);
+  data::OpenOptions options;
+  options.keep_encoded = true;
+  options.progress = [&](std::string_view what, int64_t done, int64_t total) {
+    reporter.loading(what, done, total);
+  };
+  const auto dataset = data::open_dataset(set, options);
+  const std::vector<std::string> bad = data::check_samples(*dataset, options);
+  reporter.finish();
+  for (const std::string& reason : bad) complain("crossbow data check", reason);
+  const int64_t train = dataset->train->size(), test = dataset->test->size();
+  if (json) {
+    print_json({{"data", set}, {"train", train}, {"test", test}, {"bad", bad}});
+  } else {
+    put("{}: {} training and {} test {}s, of which {} cannot be read\n", printable(set),
+        grouped(train), grouped(test), dataset->info.noun(), grouped(std::ssize(bad)));
+  }
+  return bad.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+Run add_check(CLI::App& data) {
+  CLI::App& app = *data.add_subcommand("check", "look for pictures that cannot be decoded");
+  const auto set = std::make_shared<std::string>();
+  const auto json = std::make_shared<bool>(false);
+  app.add_option("SET", *set, "as --data takes it")->required();
+  app.add_flag("--json", *json, "put one JSON object on standard output");
+  app.footer(kExamples);
+  return [set, json] { return run(*set, *json); };
+}
+
+}  // namespace crossbow::cli
