@@ -12,16 +12,13 @@ struct Planned {
 };
 
 constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank",
-                           kWeights = "training some of the weights only",
-                           kSaves = "saving within an epoch";
+                           kWeights = "training some of the weights only";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"gpus", kGpus},
                                 {"cuda", kGpus},
                                 {"min-ranks", kSurvivors},
                                 {"spares", kSurvivors},
                                 {"freeze", kWeights},
-                                {"checkpoint-every", kSaves},
-                                {"save-every", kSaves},
                                 {"tf32", kGpus},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"import", "import of models"},

@@ -60,6 +60,7 @@ void AsyncEngine::start_from(const Replica& model) {
   for (NodeClock& clock : clocks_) clock = {};
   order_.clear();
   turns_ = updates_ = 0;
+  ended_ = 0;
 }
 
 void AsyncEngine::begin(const Segment& segment) {
@@ -69,7 +70,7 @@ void AsyncEngine::begin(const Segment& segment) {
   order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
   for (NodeClock& clock : clocks_) {
     clock.number = 0;
-    clock.free_since = now();
+    clock.free_since += now() - ended_;  // what was between does not count
   }
 }
 
@@ -274,9 +275,15 @@ double AsyncEngine::reported(double seconds, double steps) const {
   return unit > 0 ? steps * unit : seconds;
 }
 
+/// Of a whole epoch every step is ended: a run that is stopped there is at its end.
+bool AsyncEngine::is_to_stop() const {
+  if (dispatcher_.all_handed_out()) return false;
+  const bool begun = dispatcher_.first_open() > segment().first_batch;
+  return segment().stop() || (begun && segment().pause());
+}
+
 void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& lock) {
-  // Of a whole epoch every step is ended: a run that is stopped there is at its end.
-  if (!stopped_ && !dispatcher_.all_handed_out() && segment().stop()) {
+  if (!stopped_ && is_to_stop()) {
     stopped_ = true;
     changed_.notify_all();
     return;
@@ -364,7 +371,11 @@ void AsyncEngine::end(const Segment&) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   clear_failed_nodes();
-  if (!ends_round() || !dispatcher_.all_handed_out()) return;
+  if (ends_round() && dispatcher_.all_handed_out()) end_round();
+  ended_ = now();
+}
+
+void AsyncEngine::end_round() {
   if (coordinator_) coordinator_->end_round(is_whole_round());
   if (round() > 0) {
     on_each_device([&](int) {
@@ -378,7 +389,8 @@ void AsyncEngine::end(const Segment&) {
   }
   for (NodeClock& c : clocks_) {
     if (c.state.failed) continue;
-    c.state.report.waiting += reported(now() - c.free_since, last - c.state.time);
+    const double free_since = std::exchange(c.free_since, now());
+    c.state.report.waiting += reported(c.free_since - free_since, last - c.state.time);
     c.state.time = last;
     c.state.epoch_updates = 0;
     c.parked = false;

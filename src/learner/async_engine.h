@@ -154,6 +154,8 @@ class AsyncEngine final : public Engine {
   void clear_failed_nodes();
   void expect_more_turns() const;
   void wait_for_change(std::unique_lock<std::mutex>& lock);
+  bool is_to_stop() const;
+  void end_round();
   void take_turn(int worker, int node, std::unique_lock<std::mutex>& lock);
   void describe_turn(int node);
   void begin_next_step(int node);
@@ -178,7 +180,7 @@ class AsyncEngine final : public Engine {
   bool stopped_ = false;
   bool hurries_ = false;  // the run is to stop
   int64_t turns_ = 0, updates_ = 0;
-  double turn_seconds_ = 0;
+  double turn_seconds_ = 0, ended_ = 0;             // the latter: when the last segment was over
   const std::unique_ptr<Coordinator> coordinator_;  // of unlike workers, else null
   BatchByBatch batches_;                            // of nodes that are alike
   Dispatcher& dispatcher_;                          // one of these two

@@ -40,12 +40,14 @@ struct EngineOptions {
 struct Segment {
   data::BatchSource* source = nullptr;
   int64_t epoch = 0;
-  int64_t epoch_batches = 0;              // of the whole epoch
-  int64_t first_batch = 0, batches = 0;   // of the segment
-  bool after_first_drop = false;          // of the rate
-  bool ends_at_drop = false;              // the rate drops at its end
-  std::function<double(int64_t)> rate;    // of a step with that batch; any thread
-  std::function<bool()> stop;             // asked before a step is begun; any thread
+  int64_t epoch_batches = 0;             // of the whole epoch
+  int64_t first_batch = 0, batches = 0;  // of the segment
+  bool after_first_drop = false;         // of the rate
+  bool ends_at_drop = false;             // the rate drops at its end
+  std::function<double(int64_t)> rate;   // of a step with that batch; any thread
+  std::function<bool()> stop;            // asked before a step is begun; any thread
+  // The same once a batch is begun: a segment that pauses ends as one that stops, but in no hurry.
+  std::function<bool()> pause = [] { return false; };
   std::span<float> losses;                // by batch of the segment; read them in `progress`
   std::function<void(int64_t)> progress;  // told how many batches are done, from run's thread
 };
@@ -90,9 +92,9 @@ class Engine {
   /// slots.
   virtual void start_from(const Replica& model);
 
-  /// Trains until the segment is done or `stop` said so, calling `progress` a few times a second
-  /// and at the end. Returns the number of batches done: the first ones of the segment. Rethrows
-  /// what a learner failed with, after which only the destructor may be called.
+  /// Trains until the segment is done or `stop` or `pause` said so, calling `progress` a few times
+  /// a second and at the end. Returns the number of batches done: the first ones of the segment.
+  /// Rethrows what a learner failed with, after which only the destructor may be called.
   int64_t run(const Segment& segment);
 
   EngineState state() const;

@@ -75,7 +75,11 @@ struct EnginePlace {
   std::vector<WorkerState> workers;  // to whom the nodes belong, if they are unlike
   Card server;                       // of nodes on a simulated network
   double virtual_time = 0;           // on the virtual clock, in steps of an ordinary learner
-  int64_t virtual_steps = 0;         // of each learner of a synchronous engine, on that clock
+  // On that clock, of learners that wait for each other: the steps of each, when each was done with
+  // its last one, and when the last exchange was complete.
+  int64_t virtual_steps = 0;
+  std::vector<double> virtual_ends;
+  double virtual_exchange = 0;
   NoiseScale noise;  // of the learners' gradients in the whole run; kept if not measured
 
   /// For an engine that has so many learners, where there were `before`. One learner's exchanges

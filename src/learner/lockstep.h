@@ -36,12 +36,12 @@ class Lockstep {
   int64_t exchanges_before(int64_t i) const { return (since_ + i) / period_; }
   int64_t iteration_of(int64_t exchange) const { return (exchange + 1) * period_ - since_ - 1; }
 
-  /// Exchanges that must be complete before the step of iteration i begins, and before it changes
-  /// weights.
-  int64_t needed_to_begin(int64_t i) const { return overlaps_ ? 0 : exchanges_before(i); }
-  int64_t needed_to_update(int64_t i) const {
-    return overlaps_ && exchanges_at(i) ? exchanges_before(i) : 0;
-  }
+  /// Whether all exchanges before must be complete before the step of iteration i begins, or before
+  /// it changes weights; and how many that are.
+  bool waits_to_begin() const { return !overlaps_; }
+  bool waits_to_update(int64_t i) const { return overlaps_ && exchanges_at(i); }
+  int64_t needed_to_begin(int64_t i) const { return waits_to_begin() ? exchanges_before(i) : 0; }
+  int64_t needed_to_update(int64_t i) const { return waits_to_update(i) ? exchanges_before(i) : 0; }
   /// Iterations that all learners must have taken before the exchange begins.
   int64_t needed_to_exchange(int64_t exchange) const {
     return iteration_of(exchange) + (overlaps_ ? 0 : 1);

@@ -9,12 +9,19 @@ LockstepTime::LockstepTime(int learners, uint64_t seed, Pace pace, int64_t bytes
     : seed_(seed),
       pace_(std::move(pace)),
       exchange_(pace_.network ? pace_.network->sum(learners, bytes) : 0),
-      learners_(static_cast<size_t>(learners)) {
-  start_segment();
+      learners_(static_cast<size_t>(learners)) {}
+
+void LockstepTime::restore(const Ends& ends, int64_t iterations) {
+  for (size_t j = 0; j < learners_.size(); ++j) {
+    learners_[j] = {.end = ends.learners[j], .steps = iterations};
+  }
+  last_two_[1] = ends.exchange;
 }
 
-void LockstepTime::restore(double now, int64_t iterations) {
-  for (Learner& learner : learners_) learner = {.end = now, .steps = iterations};
+LockstepTime::Ends LockstepTime::ends() const {
+  Ends ends{.exchange = last_two_[1]};
+  for (const Learner& learner : learners_) ends.learners.push_back(learner.end);
+  return ends;
 }
 
 void LockstepTime::meet_at(double time) {
@@ -24,15 +31,12 @@ void LockstepTime::meet_at(double time) {
   }
 }
 
-void LockstepTime::start_segment() {
-  start_ = now();
-  meet_at(start_);
-  exchanges_ = 0;
-}
-
-void LockstepTime::end_segment(const Lockstep& lockstep, int64_t iterations) {
+void LockstepTime::end_segment(const Lockstep& lockstep, int64_t iterations, bool whole) {
   add_exchanges(lockstep, iterations, lockstep.exchanges_before(iterations));
-  meet_at(std::max(now(), complete(exchanges_)));
+  exchanges_ = 0;
+  if (!whole) return;
+  last_two_[1] = std::max(now(), complete(0));
+  meet_at(last_two_[1]);
 }
 
 double LockstepTime::now() const {
@@ -42,7 +46,6 @@ double LockstepTime::now() const {
 }
 
 double LockstepTime::complete(int64_t exchanges) const {
-  if (exchanges == 0) return start_;
   assert(exchanges == exchanges_ || exchanges + 1 == exchanges_);
   return exchanges == exchanges_ ? last_two_[1] : last_two_[0];
 }
@@ -56,8 +59,9 @@ void LockstepTime::add_exchanges(const Lockstep& lockstep, int64_t iterations, i
 
 void LockstepTime::iteration(const Lockstep& lockstep, int64_t i, int64_t active) {
   add_exchanges(lockstep, i, lockstep.exchanges_before(i + 1));
-  const double may_begin = complete(lockstep.needed_to_begin(i));
-  const double may_end = complete(lockstep.needed_to_update(i));
+  const double exchanged = complete(lockstep.exchanges_before(i));
+  const double may_begin = lockstep.waits_to_begin() ? exchanged : 0;
+  const double may_end = lockstep.waits_to_update(i) ? exchanged : 0;
   for (size_t j = 0; j < learners_.size(); ++j) {
     Learner& learner = learners_[j];
     const double begin = std::max(learner.end, may_begin);

@@ -17,15 +17,20 @@ class LockstepTime {
   /// An exchange sums up a vector of so many bytes.
   LockstepTime(int learners, uint64_t seed, Pace pace, int64_t bytes);
 
-  /// To where a run was: so late, after so many iterations.
-  void restore(double now, int64_t iterations);
+  /// When each learner was done with its last step, and when the last exchange was complete.
+  struct Ends {
+    std::vector<double> learners;
+    double exchange = 0;
+  };
+  /// To where a run was, after so many iterations.
+  void restore(const Ends& ends, int64_t iterations);
+  Ends ends() const;
 
-  /// Before iterations from 0 on. All learners begin with the last one.
-  void start_segment();
-  /// After so many iterations: all learners wait for the last one and for the last exchange.
-  void end_segment(const Lockstep& lockstep, int64_t iterations);
-  /// The first `active` learners have a batch.
+  /// The segment's, from 0 on; the first `active` learners have a batch.
   void iteration(const Lockstep& lockstep, int64_t i, int64_t active);
+  /// After so many iterations. Of a whole segment all learners wait for the last one and for the
+  /// last exchange; one that was cut short goes on in the next.
+  void end_segment(const Lockstep& lockstep, int64_t iterations, bool whole);
 
   /// When the last learner is done, in steps of an ordinary one.
   double now() const;
@@ -38,7 +43,8 @@ class LockstepTime {
     double end = 0, waited = 0;
     int64_t steps = 0;
   };
-  /// When so many of the segment's exchanges were complete: all that are known, or one less.
+  /// When so many of the segment's exchanges were complete: all that are known, or one less. With
+  /// none, when the last one before was.
   double complete(int64_t exchanges) const;
   /// Those before `end` that may begin after so many iterations.
   void add_exchanges(const Lockstep& lockstep, int64_t iterations, int64_t end);
@@ -48,7 +54,6 @@ class LockstepTime {
   const Pace pace_;
   const double exchange_;
   std::vector<Learner> learners_;
-  double start_ = 0;                  // of the segment
   int64_t exchanges_ = 0;             // of the segment
   std::array<double, 2> last_two_{};  // when the last but one was complete, and the last
 };

@@ -71,13 +71,25 @@ EnginePlace SynchronousEngine::place() const {
   EnginePlace place;
   place.exchanges = lockstep_.exchanges();
   place.since_exchange = lockstep_.since_exchange();
-  if (time_) place.virtual_time = time_->now();
-  if (time_) place.virtual_steps = time_->iterations();
+  if (time_) {
+    place.virtual_time = time_->now();
+    place.virtual_steps = time_->iterations();
+    const LockstepTime::Ends ends = time_->ends();
+    place.virtual_ends = ends.learners;
+    place.virtual_exchange = ends.exchange;
+  }
   return place;
 }
 
 void SynchronousEngine::resume(const EnginePlace& place) {
-  if (time_) time_->restore(place.virtual_time, place.virtual_steps);
+  if (time_) {
+    LockstepTime::Ends ends{place.virtual_ends, place.virtual_exchange};
+    if (std::ssize(ends.learners) != learners()) {
+      ends.learners.assign(static_cast<size_t>(learners()), place.virtual_time);
+      ends.exchange = place.virtual_time;
+    }
+    time_->restore(ends, place.virtual_steps);
+  }
   if (sync_) lockstep_.restore(place.exchanges, place.since_exchange);
   for (size_t d = 1; d < centrals_.size(); ++d) {
     const auto from = centrals_[0]->state(), to = centrals_[d]->state();
@@ -171,7 +183,9 @@ int64_t SynchronousEngine::batches_done() const {
 
 void SynchronousEngine::begin(const Segment& segment) {
   const int64_t k = all_learners();
-  scheduler_.start((segment.batches + k - 1) / k, segment.stop);
+  scheduler_.start((segment.batches + k - 1) / k, [this] {
+    return this->segment().stop() || (scheduler_.begun() > 0 && this->segment().pause());
+  });
   if (!sync_) return;
   lockstep_.start(sync_->period(segment.after_first_drop, (segment.epoch_batches + k - 1) / k));
   for (int d = 0; d < options().threads.devices; ++d) {
@@ -198,11 +212,10 @@ void SynchronousEngine::end(const Segment& segment) {
   scheduler_.check();
   const int64_t iterations = scheduler_.begun();
   if (time_) {
-    time_->start_segment();
     for (int64_t i = 0; i < iterations; ++i) {
       time_->iteration(lockstep_, i, segment.batches - i * learners());
     }
-    time_->end_segment(lockstep_, iterations);
+    time_->end_segment(lockstep_, iterations, batches_done() == segment.batches);
   }
   if (!sync_) return;
   for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));

@@ -160,6 +160,9 @@ const std::array kTable = {
     OptionEntry{"out", "DIR", "folder for the run's files", &O::out, kMayChange},
     OptionEntry{"keep-best", "", "keep the state with the best test as checkpoint.best",
                 &O::keep_best, kMayChange},
+    OptionEntry{"save-every", "MINUTES",
+                "between checkpoints within an epoch, besides one at its end", &O::save_every,
+                kMayChange},
     OptionEntry{"log-every", "N", "steps between lines of metrics.jsonl", &O::log_every,
                 kMayChange},
 };

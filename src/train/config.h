@@ -12,12 +12,11 @@
 namespace crossbow {
 
 struct OptionEntry {
-  using Member =
-      std::variant<std::string TrainOptions::*, int64_t TrainOptions::*, uint64_t TrainOptions::*,
-                   bool TrainOptions::*, std::optional<std::string> TrainOptions::*,
-                   std::optional<int64_t> TrainOptions::*, std::optional<double> TrainOptions::*,
-                   std::optional<bool> TrainOptions::*,
-                   std::optional<std::vector<double>> TrainOptions::*>;
+  using Member = std::variant<
+      std::string TrainOptions::*, int64_t TrainOptions::*, uint64_t TrainOptions::*,
+      double TrainOptions::*, bool TrainOptions::*, std::optional<std::string> TrainOptions::*,
+      std::optional<int64_t> TrainOptions::*, std::optional<double> TrainOptions::*,
+      std::optional<bool> TrainOptions::*, std::optional<std::vector<double>> TrainOptions::*>;
 
   std::string_view name;   // of the flag without its dashes, and of the key in a file
   std::string_view value;  // what stands for the value in a help text; empty: a switch

@@ -80,6 +80,8 @@ struct Position {
   int64_t ranks = 1;             // each with such an arrangement
   bool settled = false;          // on that, for good
   int64_t step = 0;              // done by each learner, in the whole run
+  int64_t open_batches = 0;      // done of nodes' last step, which has others yet to do
+  double open_loss_sum = 0;      // of these: loss times rows
   EnginePlace engine;
   RateFactor rate_factor;      // that the number of learners asks for
   double loss_sum = 0;         // this epoch: loss times rows

@@ -23,11 +23,21 @@ json to_json(const Arrangement& a) {
 }
 
 /// A duration. The limit keeps sums of durations finite.
-double seconds_from(const json& object, const char* key) {
+double seconds_of(const json& value, const char* key) {
   constexpr double kLongest = 1e12;
-  const auto seconds = object.at(key).get<double>();
+  const auto seconds = value.get<double>();
   if (!(seconds >= 0 && seconds <= kLongest)) fail("{} is out of range", key);
   return seconds;
+}
+
+double seconds_from(const json& object, const char* key) {
+  return seconds_of(object.at(key), key);
+}
+
+std::vector<double> all_seconds_from(const json& object, const char* key) {
+  std::vector<double> all;
+  for (const json& value : object.at(key)) all.push_back(seconds_of(value, key));
+  return all;
 }
 
 /// More than any machine has.
@@ -305,12 +315,16 @@ json to_json(const Position& p) {
           {"ranks", p.ranks},
           {"settled", p.settled},
           {"step", p.step},
+          {"open_batches", p.open_batches},
+          {"open_loss_sum", p.open_loss_sum},
           {"exchanges", p.engine.exchanges},
           {"since_exchange", p.engine.since_exchange},
           {"nodes", std::move(nodes)},
           {"workers", std::move(workers)},
           {"virtual_time", p.engine.virtual_time},
           {"virtual_steps", p.engine.virtual_steps},
+          {"virtual_ends", p.engine.virtual_ends},
+          {"virtual_exchange", p.engine.virtual_exchange},
           {"server_card", card_json(p.engine.server)},
           {"rate_factor", to_json(p.rate_factor)},
           {"noise", to_json(p.engine.noise)},
@@ -353,6 +367,15 @@ Position position_from_json(const json& value) {
     }
     p.engine.virtual_time = seconds_from(value, "virtual_time");
     p.engine.virtual_steps = integer_from(value, "virtual_steps", 0, kMostSteps);
+  }
+  if (value.contains("virtual_ends")) {
+    p.engine.virtual_ends = all_seconds_from(value, "virtual_ends");
+    p.engine.virtual_exchange = seconds_from(value, "virtual_exchange");
+  }
+  if (value.contains("open_batches")) {
+    const int64_t others = std::max<int64_t>(1, std::ssize(p.engine.nodes)) - 1;
+    p.open_batches = integer_from(value, "open_batches", 0, std::min(p.batch, others));
+    p.open_loss_sum = value.at("open_loss_sum").get<double>();
   }
   if (value.contains("workers")) {
     for (const json& worker : value.at("workers")) {

@@ -65,6 +65,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.normalisation = {recipe.mean, recipe.deviation};
   c.epochs = *o.epochs;
   c.eval_every = o.eval_every;
+  c.save_every = o.save_every;
   c.log_every = o.log_every;
   c.target_accuracy = o.target_accuracy.value_or(c.target_accuracy);
   c.target_loss = o.target_loss.value_or(c.target_loss);

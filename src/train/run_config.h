@@ -58,6 +58,7 @@ struct RunConfig {
   data::Normalisation normalisation;  // of the colour images of a set by name
 
   int64_t epochs = 1, eval_every = 1, log_every = 1;
+  double save_every = 30;  // minutes
   /// Infinite where there is no such target. The loss is of the test, or of training.
   double target_accuracy = std::numeric_limits<double>::infinity();
   double target_loss = -std::numeric_limits<double>::infinity();

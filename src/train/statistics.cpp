@@ -29,9 +29,9 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
     measured_.push_back(replica.device->allocate(replica.states.size()));
 }
 
-void Statistics::apply(Replica& replica, int64_t step) {
-  if (step != step_) measure();
-  step_ = step;
+void Statistics::apply(Replica& replica, int64_t samples) {
+  if (samples != samples_) measure();
+  samples_ = samples;
   Queue& queue = workspaces_[0].queue();
   queue.copy(replica.states.data(), mean_.data(), mean_.size());
   queue.finish();

@@ -27,8 +27,9 @@ class Statistics {
              const data::PipelineOptions& pipeline, int64_t images);
 
   /// Writes to the replica's states the means over the batches, which are the same each time. They
-  /// are measured anew only if `step` is not that of the last call.
-  void apply(Replica& replica, int64_t step);
+  /// are measured anew only if `samples`, of which the model has learned, are not those of the last
+  /// call.
+  void apply(Replica& replica, int64_t samples);
 
  private:
   void measure();
@@ -43,7 +44,7 @@ class Statistics {
   const int64_t batches_;
   std::vector<Buffer> measured_;  // by batch
   Buffer mean_;
-  int64_t step_ = -1;
+  int64_t samples_ = -1;
 };
 
 }  // namespace crossbow

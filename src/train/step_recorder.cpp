@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace crossbow {
 
@@ -21,23 +22,27 @@ int64_t StepRecorder::samples_at(int64_t batch) const {
 
 std::optional<float> StepRecorder::take(std::span<const float> losses) {
   Position& p = position_;
-  const double rate = rate_at(p.batch);
-  ++p.step;
-  double sum = 0;
-  int64_t rows = 0;
+  if (p.open_batches == 0) ++p.step;
   for (const float loss : losses) {
     if (!std::isfinite(loss)) return loss;
     const int64_t n = std::min(batch_, samples_ - p.batch * batch_);
-    sum += static_cast<double>(loss) * static_cast<double>(n);
-    rows += n;
+    p.open_loss_sum += static_cast<double>(loss) * static_cast<double>(n);
+    ++p.open_batches;
     ++p.batch;
   }
+  return {};
+}
+
+void StepRecorder::end_iteration() {
+  Position& p = position_;
+  const int64_t first = p.batch - std::exchange(p.open_batches, 0);
+  const double sum = std::exchange(p.open_loss_sum, 0);
+  const int64_t rows = samples_seen() - samples_at(first);
   p.loss_sum += sum;
   p.logged_loss_sum += sum;
   p.logged_rows += rows;
-  if (p.step % log_every_ == 0) log(rate);
+  if (p.step % log_every_ == 0) log(rate_at(first));
   show(static_cast<float>(sum / static_cast<double>(rows)));
-  return {};
 }
 
 void StepRecorder::log(double rate) {

@@ -28,9 +28,11 @@ class StepRecorder {
     return schedule_.rate(samples) * position_.rate_factor.at(samples);
   }
 
-  /// The next iteration's losses, one a batch. Returns the first that is not finite, whose batch is
-  /// then the next.
+  /// The next losses of an iteration, one a batch. Returns the first that is not finite, whose
+  /// batch is then the next.
   std::optional<float> take(std::span<const float> losses);
+  /// The iteration has no more of them.
+  void end_iteration();
 
  private:
   void log(double rate);

@@ -201,9 +201,9 @@ Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
   expect_memory(kMargin);
 }
 
-const Replica& Team::model_at(int64_t step) {
+const Replica& Team::model_at(int64_t samples) {
   Replica& replica = engine->snapshot();
-  if (statistics) statistics->apply(replica, step);
+  if (statistics) statistics->apply(replica, samples);
   return replica;
 }
 

@@ -21,8 +21,8 @@ struct Team {
   Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
        const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner);
 
-  /// What is evaluated and saved after so many iterations, until the next call.
-  const Replica& model_at(int64_t step);
+  /// What is evaluated and saved after so many samples of the run, until the next call.
+  const Replica& model_at(int64_t samples);
 
   /// How many learners the memory of the host and of the devices would hold in this team's place,
   /// at most `most`, with the copy of the state that takes them there, as far as can be told from

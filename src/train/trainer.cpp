@@ -37,6 +37,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
       folder_(folder),
       saves_(agreed(folder != nullptr)),
+      save_timer_(folder ? config_.save_every : SaveTimer::kNever),
       losses_(static_cast<size_t>(batches_->batches())),
       recorder_(position_, config_, samples(), schedule_, folder, observer),
       search_(config_, graph_, tuner_, throughput, observer),
@@ -271,24 +272,31 @@ bool Trainer::train_segment() {
   segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
   // A cluster's segments are short, and end for all ranks alike.
-  segment.stop = [this] { return !world() && (observer_.stop_requested() || search_.moving()); };
+  std::atomic<bool> is_asked{false};
+  segment.stop = [&] {
+    if (world()) return false;
+    if (observer_.stop_requested()) is_asked = true;
+    return is_asked || search_.moving();
+  };
+  segment.pause = [this] { return !world() && save_timer_.due(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
     tell_failures();
-    if (!world()) report(first, done, /*all=*/false);
+    if (!world()) report(first, done, /*whole=*/false);
     search_.progress(done);
   };
   search_.begin_segment();
   const int64_t done = run(segment);
   const bool to_stop = world() && meet(done, seconds_since(start));
-  report(first, done, /*all=*/true);
+  report(first, done, done == segment.batches);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().workers().count();
 
   position_.engine = engine().state().place;
-  const bool stopped = to_stop || (done < segment.batches && !search_.moving());
   make_changes();
-  return !stopped;
+  if (to_stop || (is_asked && done < segment.batches)) return false;
+  if (saves_ && position_.batch < batches_->batches() && agreed(save_timer_.due())) save();
+  return true;
 }
 
 bool Trainer::meet(int64_t done, double seconds) {
@@ -322,17 +330,18 @@ void Trainer::tell_failures() {
   }
 }
 
-void Trainer::report(int64_t first, int64_t done, bool all) {
+void Trainer::report(int64_t first, int64_t done, bool whole) {
   const int64_t k = engine().all_learners(), end = first + done;
   while (position_.batch < end) {
-    const int64_t n = std::min(k, end - position_.batch);
-    if (n < k && !all) break;
+    const int64_t n = std::min(k - position_.open_batches, end - position_.batch);
     const auto losses = std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
                                                    static_cast<size_t>(n));
     if (const auto bad = recorder_.take(losses)) {
       fail_not_finite(loss_became(*bad), position_.step - 1, recorder_.rate_at(position_.batch));
     }
+    if (position_.open_batches == k) recorder_.end_iteration();
   }
+  if (whole && position_.open_batches > 0) recorder_.end_iteration();
   observer_.progress.done.store(std::min(position_.batch * config_.batch, samples()),
                                 std::memory_order_relaxed);
   if (const auto note = watch_.look(observer_.progress.loss)) observer_.note(*note);
@@ -341,7 +350,7 @@ void Trainer::report(int64_t first, int64_t done, bool all) {
 /// The time that the model's batch-norm statistics take counts as training time.
 const Replica& Trainer::model() {
   const auto start = Clock::now();
-  const Replica& model = team_->model_at(position_.step);
+  const Replica& model = team_->model_at(recorder_.samples_seen());
   if (team_->statistics) position_.seconds += seconds_since(start);
   return model;
 }
@@ -446,6 +455,7 @@ void Trainer::save(const Replica& model) {
   checkpoint.metrics_bytes = folder_->metrics_bytes();
   save_checkpoint(folder_->path(), checkpoint);
   saved_ = position_;
+  save_timer_.restart();
 }
 
 /// A change that changes nothing: whoever goes on from an older checkpoint does not search before

@@ -12,6 +12,7 @@
 #include "train/notes.h"
 #include "train/run_config.h"
 #include "train/run_folder.h"
+#include "train/save_timer.h"
 #include "train/schedule.h"
 #include "train/step_recorder.h"
 #include "train/team.h"
@@ -61,10 +62,10 @@ class Trainer {
   bool finish_epoch();
   bool evaluate(EpochRecord& record);
 
-  /// Takes note of the iterations that ended since the last call, of the segment that began at
-  /// `first`; `done` batches of it are done. An iteration is a batch for each learner, and one with
-  /// fewer counts when that is all.
-  void report(int64_t first, int64_t done, bool all);
+  /// Takes note of the batches that ended since the last call, of the segment that began at
+  /// `first`; `done` of it are done, perhaps the whole. An iteration is a batch for each learner;
+  /// the last one of a segment may have fewer.
+  void report(int64_t first, int64_t done, bool whole);
   const Replica& model();
   Checkpoint state(const Replica& model) const;
   void save();
@@ -92,8 +93,9 @@ class Trainer {
   Tuner tuner_;
   const std::unique_ptr<data::TrainingBatches> batches_;
   const Schedule schedule_;
-  RunFolder* const folder_;             // of rank 0
-  const bool saves_;                    // whether there is one
+  RunFolder* const folder_;  // of rank 0
+  const bool saves_;         // whether there is one
+  SaveTimer save_timer_;
   std::optional<BestCheckpoint> best_;  // with --keep-best
   std::vector<float> losses_;           // of a segment, by batch
   int64_t most_iterations_ = 4;         // of a cluster's segment

@@ -268,6 +268,7 @@ void validate_steps(const TrainOptions& o) {
   expect_at_least<int64_t>("eval-every", std::optional(o.eval_every), 1);
   expect_at_least<int64_t>("patience", o.patience, 1);
   expect_at_least<int64_t>("log-every", std::optional(o.log_every), 1);
+  expect_positive("save-every", o.save_every);
   expect_at_least<int64_t>("pad", o.pad, 0);
   expect_at_least<int64_t>("shuffle-block", std::optional(o.shuffle_block), 0);
   expect_at_least<int64_t>("bn-images", o.bn_images, 0);

@@ -45,6 +45,11 @@ class Cluster : public ProgramTest {
            "--data " +
            data_.spec() + ' ' + more;
   }
+  void kill_last_rank() const {
+    shell(
+        "for p in $(pgrep -x crossbow); do [ /proc/$p/cwd -ef . ] && last=$p; done; kill -KILL "
+        "$last");
+  }
   json trained(const Outcome& o) const {
     EXPECT_EQ(o.code, 0) << o.err;
     return json::parse(o.out);
@@ -70,7 +75,7 @@ constexpr std::array kSynchronous{"sma",    "ssgd",      "sma-paper",      "easg
                                   "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert",
                                   "slowmo"};
 
-/// As many devices of one process are the reference.
+/// As many devices of one process are the reference. The ranks also save within the first epoch.
 TEST_F(Cluster, RanksHaveTheBitsOfDevices) {
   const std::string drops = "--lr-schedule multistep --lr-milestones 1 --lr-gamma 0.5 ";
   for (const std::string sync : kSynchronous) {
@@ -78,7 +83,8 @@ TEST_F(Cluster, RanksHaveTheBitsOfDevices) {
     const std::string options = "--model resnet-20 " + drops + "--sync " + sync;
     const json devices =
         trained(crossbow(train(options + " --device cpu:0,cpu:1 --json --out one-" + sync)));
-    const json ranks = trained(cluster(2, train(options + " --json --out two-" + sync)));
+    const json ranks =
+        trained(cluster(2, train(options + " --save-every 1e-9 --json --out two-" + sync)));
     EXPECT_EQ(ranks["ranks"], 2);
     for (size_t e = 0; e < devices["history"].size(); ++e) {
       for (const char* key : {"train_loss", "test_loss", "test_accuracy", "distance"}) {
@@ -149,6 +155,25 @@ TEST_F(Cluster, ASignalSavesAndTheRunGoesOnToTheBit) {
   EXPECT_LT(checkpoint("parts").position.epoch, 40);
   trained(cluster(2, "train --resume parts --json"));
   expect_same_state(checkpoint("whole"), checkpoint("parts"));
+}
+
+TEST_F(Cluster, KilledWithinAnEpochItGoesOnFromThereToTheBit) {
+  const std::string options = train("--model logistic --data like-w8a --batch 1 --sync sma-paper ");
+  const json whole = trained(cluster(2, options + "--json --out whole"));
+  const pid_t child = start("exec " + mpirun(2) + options + "--save-every 1e-9 --out parts");
+  const auto is_within = [&] {
+    return std::filesystem::exists(path("parts") / "checkpoint") &&
+           checkpoint("parts").position.batch > 0;
+  };
+  EXPECT_TRUE(comes(is_within));
+  kill_last_rank();
+  EXPECT_NE(end_of(child).code, 0);
+  EXPECT_TRUE(is_within());
+  const json parts = trained(cluster(2, "train --resume parts --json"));
+  expect_same_state(checkpoint("whole"), checkpoint("parts"));
+  for (size_t e = 0; e < 2; ++e) {
+    EXPECT_EQ(parts["history"][e]["train_loss"], whole["history"][e]["train_loss"]);
+  }
 }
 
 TEST_F(Cluster, GoesOnWithAnotherNumberOfRanks) {
@@ -224,9 +249,7 @@ TEST_F(Cluster, ALostRankEndsTheRunWhoseCheckpointStays) {
   const pid_t child =
       start("exec " + mpirun(2) + train("--model resnet-20 --epochs 100000 --out run"));
   EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 3/") != std::string::npos; }));
-  shell(
-      "for p in $(pgrep -x crossbow); do [ /proc/$p/cwd -ef . ] && last=$p; done; kill -KILL "
-      "$last");
+  kill_last_rank();
   EXPECT_NE(end_of(child).code, 0);
   EXPECT_GE(checkpoint("run").position.epoch, 2);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 namespace crossbow {
@@ -55,7 +56,7 @@ TEST(LockstepTime, SegmentsBeginTogether) {
   LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 3}}, 0);
   time.iteration(lockstep, 0, 1 << 20);
   EXPECT_EQ(time.waited(0), 0);
-  time.start_segment();
+  time.end_segment(lockstep, 1, /*whole=*/true);
   EXPECT_EQ(time.waited(0), 2);
   time.iteration(lockstep, 0, 1 << 20);
   EXPECT_EQ(time.now(), 6);
@@ -78,7 +79,7 @@ TEST(LockstepTime, ALearnerThatWaitsForASumIsLater) {
   }
   EXPECT_EQ(ends, (std::vector<double>{2, 4, 8, 10}));
   EXPECT_EQ(time.waited(1), 2);
-  time.end_segment(lockstep, 4);
+  time.end_segment(lockstep, 4, /*whole=*/true);
   EXPECT_EQ(time.now(), 12);
 }
 
@@ -93,8 +94,48 @@ TEST(LockstepTime, AnOverlappingSumCostsWhatIsLongerThanAStep) {
   }
   EXPECT_EQ(time.now(), 8);
   EXPECT_EQ(slow.now(), 12);  // sums from 0 to 4, 8 and 12; the third one's is for the last update
-  slow.end_segment(lockstep, 4);
+  slow.end_segment(lockstep, 4, /*whole=*/true);
   EXPECT_EQ(slow.now(), 16);
+}
+
+/// A sum of 6 from 2 on: the step after its own does not wait, and the next one's does.
+TEST(LockstepTime, AnOverlappingSumIsWaitedForAtTheNextExchange) {
+  Lockstep lockstep(/*overlaps=*/true);
+  lockstep.start(2);
+  LockstepTime time = networked(5);
+  std::vector<double> ends;
+  for (int64_t i = 0; i < 6; ++i) {
+    time.iteration(lockstep, i, 1 << 20);
+    ends.push_back(time.now());
+  }
+  EXPECT_EQ(ends, (std::vector<double>{2, 4, 6, 8, 10, 14}));
+}
+
+/// Now one learner is late and now the other, and an exchange takes its time.
+TEST(LockstepTime, ACutSegmentGoesOnAsIfItWereWhole) {
+  for (const bool overlaps : {false, true}) {
+    for (const int64_t period : {1, 2, 3}) {
+      const LockstepTime uneven(
+          2, 1, {.spread = 0.5, .network = NetworkTerms{.latency = 0.5, .bandwidth = 100}}, 100);
+      const auto follow = [&](std::vector<int64_t> parts) {
+        Lockstep lockstep(overlaps);
+        lockstep.start(period);
+        std::optional<LockstepTime> time(uneven);
+        for (size_t s = 0; s < parts.size(); ++s) {
+          for (int64_t i = 0; i < parts[s]; ++i) time->iteration(lockstep, i, 1 << 20);
+          time->end_segment(lockstep, parts[s], s + 1 == parts.size());
+          lockstep.finish(parts[s]);
+          const LockstepTime::Ends ends = time->ends();
+          const int64_t iterations = time->iterations();
+          time.emplace(uneven).restore(ends, iterations);
+        }
+        return time->ends();
+      };
+      const LockstepTime::Ends whole = follow({9}), cut = follow({1, 2, 1, 3, 2});
+      EXPECT_EQ(cut.learners, whole.learners) << overlaps << period;
+      EXPECT_EQ(cut.exchange, whole.exchange) << overlaps << period;
+    }
+  }
 }
 
 }  // namespace

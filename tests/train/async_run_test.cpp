@@ -191,6 +191,12 @@ TEST_F(AsyncRuns, NodesThatNoRunHasAreRefused) {
     for (auto& node : bad["nodes"]) node["stepping"] = true, node[key] = value;
     EXPECT_ANY_THROW(position_from_json(bad)) << key;
   }
+  for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
+           {"open_batches", 3}, {"virtual_ends", {-1}}, {"virtual_exchange", -1}}) {
+    nlohmann::json bad = good;
+    bad[key] = value;
+    EXPECT_ANY_THROW(position_from_json(bad)) << key;
+  }
   nlohmann::json without_nodes = good;
   for (auto& node : without_nodes["nodes"]) {
     node["stepping"] = node["held"] = false;

@@ -1,5 +1,6 @@
 // Runs as processes: killed at any moment, or gone on with on another machine, they end as if
 // nothing had happened.
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 
@@ -62,6 +63,16 @@ TEST_F(Processes, AKilledRunOfFixedLearnersEndsWithTheSameBits) {
   torment("killed", train_ + "killed --learners 2", 8, 900);
   expect_same_bits(load(folder("whole")), load(folder("killed")));
   EXPECT_EQ(testing::step_lines(folder("killed")), testing::step_lines(folder("whole")));
+}
+
+TEST_F(Processes, ARunThatIsKilledWithinAnEpochGoesOnFromThere) {
+  const std::string three = " --learners 2 --epochs 3";
+  ASSERT_EQ(wait_for(start(train_ + "whole" + three)), 0) << told();
+  torment("killed", train_ + "killed --save-every 1e-9" + three, 6, 600);
+  expect_same_bits(load(folder("whole")), load(folder("killed")));
+  EXPECT_EQ(testing::step_lines(folder("killed")), testing::step_lines(folder("whole")));
+  const auto is_within = [](const std::string& copy) { return load(copy).position.batch > 0; };
+  EXPECT_TRUE(std::ranges::any_of(copies_, is_within));
 }
 
 /// When a search changes the learners is a matter of timing; but once done, a change is made again.
