@@ -61,7 +61,7 @@ Json to_json(const Facts& f) {
 
 void print_row(const Facts& f) {
   const Model& m = *f.model;
-  put("{:<12} {:>12} {:>10.1f}  {:<14} {:>7}\n", m.name, grouped(f.parameters), f.flops / 1e6,
+  put("{:<16} {:>12} {:>10.1f}  {:<14} {:>7}\n", m.name, grouped(f.parameters), f.flops / 1e6,
       m.default_image.str(), m.default_classes);
   put_wrapped(stdout, "  ", m.summary);
 }
@@ -119,7 +119,7 @@ int run(const Flags& flags) {
   }
   Json list = Json::array();
   if (!flags.json) {
-    put("{:<12} {:>12} {:>10}  {:<14} {:>7}\n", "name", "parameters", "MFLOP", "image", "classes");
+    put("{:<16} {:>12} {:>10}  {:<14} {:>7}\n", "name", "parameters", "MFLOP", "image", "classes");
   }
   for (const Model* model : all_models()) {
     const Facts facts = facts_of(*model);

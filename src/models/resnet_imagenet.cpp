@@ -3,10 +3,8 @@
 // or with variant=v1 in its first one, as published.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "models/conv_bn.h"
-#include "models/model.h"
+#include "models/imagenet.h"
 #include "models/options.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -49,13 +47,6 @@ constexpr Form kForms[] = {{18, {2, 2, 2, 2}, false},
                            {101, {3, 4, 23, 3}, true},
                            {152, {3, 8, 36, 3}, true}};
 
-/// As torch.nn.Linear begins.
-Dense last_layer(int64_t inputs, int64_t classes) {
-  const float most = 1 / std::sqrt(static_cast<float>(inputs));
-  const Initialiser init = Initialiser::uniform(-most, most);
-  return {.outputs = classes, .weight_init = init, .bias_init = init};
-}
-
 template <int form>
 Tensor logits(Tensor x, const ModelSpec& spec) {
   const Form& f = kForms[form];
@@ -81,7 +72,16 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
     }
   }
   x = avg_pool(x, {x.shape()[2], x.shape()[3]});
-  return dense(x, last_layer(x.shape()[1], spec.classes), "fc");
+  return dense(x, torch_default(Dense{.outputs = spec.classes}, x.shape()[1]), "fc");
+}
+
+/// The published rate, 0.1 at batch 256, in proportion to a batch of 16.
+Recipe recipe() {
+  Recipe r = imagenet_recipe();
+  r.lr = 0.00625;
+  r.lr_milestones = {30, 60, 80};
+  r.weight_decay = 1e-4;
+  return r;
 }
 
 template <int form>
@@ -92,16 +92,7 @@ Model model() {
       .summary = fmt::format("residual net of {} layers for ImageNet, as torchvision's", f.depth),
       .default_image = {3, 224, 224},
       .default_classes = 1000,
-      // The published rate, 0.1 at batch 256, in proportion to a batch of 16.
-      .recipe = {.data = "imagenet",
-                 .epochs = 90,
-                 .lr = 0.00625,
-                 .lr_schedule = "multistep",
-                 .lr_milestones = {30, 60, 80},
-                 .weight_decay = 1e-4,
-                 .mirror = true,
-                 .mean = {0.485f, 0.456f, 0.406f},
-                 .deviation = {0.229f, 0.224f, 0.225f}},
+      .recipe = recipe(),
       .options_help = f.bottleneck ? "variant=v1.5 (or v1)" : "",
       .logits = logits<form>,
   };

@@ -44,7 +44,7 @@ TEST_F(Completion, BashOffersCommandsOptionsAndValues) {
   EXPECT_EQ(offered("crossbow train --learners ''"), "\nauto\n");
   EXPECT_EQ(offered("crossbow train --device r"), "\nref\n");
   EXPECT_EQ(offered("crossbow eval --data image"), "\nimagefolder:\nimagenet:\n");
-  EXPECT_EQ(offered("crossbow models vgg"), "\nvgg-16\n");
+  EXPECT_EQ(offered("crossbow models logi"), "\nlogistic\n");
   EXPECT_EQ(offered("crossbow completion f"), "\nfish\n");
   EXPECT_EQ(offered("crossbow data f"), "\nfetch\n");
   EXPECT_EQ(offered("crossbow data fetch cifar100"), "\ncifar100\n");

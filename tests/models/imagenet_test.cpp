@@ -1,0 +1,117 @@
+// Nets for ImageNet: sizes, names, and that they train.
+#include <cmath>
+
+#include "ops/pool.h"
+#include "passes/passes.h"
+#include "plan/compiled_model.h"
+#include "support/error_text.h"
+#include "support/model_testing.h"
+
+namespace crossbow::testing {
+namespace {
+
+Graph build(std::string_view name, int64_t batch = 2) {
+  return build_model(name, find_model(name).default_spec(batch));
+}
+
+std::vector<std::string> names_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const int32_t id : graph.find("parameter")) names.push_back(graph.nodes()[id].name);
+  return names;
+}
+
+/// A model as its name and options say, and what torchvision or its paper has of it.
+struct Net {
+  const char* name;
+  int64_t parameters;
+  size_t tensors;
+  std::vector<const char*> some_names;
+};
+
+std::vector<Net> nets() {
+  return {
+      {"vgg-11-imagenet",
+       132863336,
+       22,
+       {"features.0.weight", "features.18.bias", "classifier.0.weight", "classifier.6.bias"}},
+      {"vgg-13-imagenet", 133047848, 26, {"features.22.weight"}},
+      {"vgg-16-imagenet", 138357544, 32, {"features.28.weight", "classifier.3.bias"}},
+      {"vgg-19-imagenet", 143667240, 38, {"features.34.weight"}},
+      {"vgg-11-imagenet:bn=true", 132868840, 38, {"features.25.weight", "features.26.bias"}},
+      {"vgg-13-imagenet:bn=true", 133053736, 46, {"features.32.bias"}},
+      {"vgg-16-imagenet:bn=true", 138365992, 58, {"features.40.weight", "features.41.weight"}},
+      {"vgg-19-imagenet:bn=true", 143678248, 70, {"features.50.weight"}},
+      {"alexnet", 61100840, 16, {"features.10.weight", "classifier.1.bias", "classifier.6.weight"}},
+  };
+}
+
+TEST(ImageNet, NetsHaveTheirSizesAndNames) {
+  for (const Net& net : nets()) {
+    SCOPED_TRACE(net.name);
+    const Graph graph = build(net.name);
+    int64_t parameters = 0;
+    for (const int32_t id : graph.find("parameter")) {
+      parameters += graph.nodes()[id].outputs[0].shape.elements();
+    }
+    EXPECT_EQ(parameters, net.parameters);
+    const std::vector<std::string> names = names_of(graph);
+    EXPECT_EQ(names.size(), net.tensors);
+    for (const char* name : net.some_names) {
+      EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
+    }
+  }
+}
+
+std::string refusal(const std::string& model, Shape image) {
+  return error_of([&] { build_model(model, {.image = image, .classes = 10}); });
+}
+
+/// Their dense layers read a map of a fixed size.
+TEST(ImageNet, SidesThatDoNotDivideAreRefusedWithTheNearest) {
+  EXPECT_EQ(refusal("vgg-11-imagenet", {3, 192, 224}),
+            "the model 'vgg-11-imagenet' averages its last maps to 7x7, which images of 192x224 do "
+            "not give in equal parts: the nearest side to 192 is 224 pixels; scale a folder's "
+            "images with `image-size`, or choose resnet-50");
+  const std::string between = refusal("vgg-11-imagenet", {3, 224, 300});
+  EXPECT_NE(between.find("the nearest side to 300 is 255 or 448 pixels"), between.npos) << between;
+  const std::string alexnet = refusal("alexnet", {3, 32, 32});
+  EXPECT_NE(alexnet.find("the nearest side to 32 is 223 pixels"), alexnet.npos) << alexnet;
+  EXPECT_EQ(refusal("vgg-11-imagenet", {1, 448, 255}), "no error");
+  EXPECT_EQ(refusal("alexnet", {3, 223, 254}), "no error");
+}
+
+TEST(ImageNet, EqualWindowsAreAveraged) {
+  const Graph graph = build_model("vgg-11-imagenet", {.image = {3, 448, 224}, .batch = 1});
+  const Node& pool = graph.nodes()[graph.find("avg_pool").at(0)];
+  EXPECT_EQ(pool.attrs<PoolAttributes>().kernel, (Size2{2, 1}));
+  EXPECT_EQ(pool.outputs[0].shape, (Shape{1, 512, 7, 7}));
+  EXPECT_TRUE(build("vgg-11-imagenet").find("avg_pool").empty());
+}
+
+/// Those that take no small images, so that the tests of all models leave them out.
+class LargeNets : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LargeNets, Train) {
+  CompileOptions options = cpu();
+  const Model& model = find_model(GetParam());
+  options.update = make_sgd({model.recipe.momentum, model.recipe.weight_decay});
+  ModelSpec spec = model.default_spec(/*batch=*/1);
+  spec.classes = 2;
+  GraphRun run(training_graph(fuse(build_model(GetParam(), spec)), spec.batch), options);
+  run.step().update = options.update->at(model.recipe.lr);
+  run.run();
+  const double first = run.scalar("loss");
+  EXPECT_NEAR(first, std::log(2), 1);
+  for (int step = 0; step < 2; ++step) run.run();
+  EXPECT_LT(run.scalar("loss"), first);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LargeNets, ::testing::Values("vgg-11-imagenet:bn=true", "alexnet"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase_if(name, [](char c) { return !std::isalnum(c); });
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace crossbow::testing
