@@ -18,13 +18,15 @@ namespace fs = std::filesystem;
 
 using Slot = ParameterLayout::Slot;
 
-/// PyTorch's own files are archives or pickles, which only Python reads safely.
+/// PyTorch's own files are archives or pickles, which only Python reads safely. The length that
+/// safetensors begin with may look like one; their header follows it.
 void refuse_pickles(const fs::path& path, const FileBytes& file) {
-  std::array<uint8_t, 2> first{};
+  constexpr size_t kHeader = 8;
+  std::array<uint8_t, kHeader + 1> first{};
   if (file.size < std::ssize(first)) return;
   file.read(0, first);
   const bool archive = first[0] == 'P' && first[1] == 'K', pickle = first[0] == 0x80;
-  if (!archive && !pickle) return;
+  if (first[kHeader] == '{' || (!archive && !pickle)) return;
   fs::path to = path;
   fail(
       "it is a file of PyTorch's own; have Python write another: python3 -c \"import torch, "

@@ -181,5 +181,20 @@ TEST_F(InitialWeights, OfAnotherNetAreRefused) {
   expect_says(refusal(folder("old.pth")), "python3 -c");
 }
 
+/// The length of its header may be the first bytes of a pickle or of an archive.
+TEST_F(InitialWeights, OfALengthThatLooksLikeAPickleAreRead) {
+  for (const size_t length : {size_t{0x80}, size_t{'P' | 'K' << 8}}) {
+    std::string header = R"({"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})";
+    header.resize(length, ' ');
+    const uint64_t size = header.size();
+    const std::string file = folder("padded.safetensors");
+    std::ofstream out(file, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&size), sizeof(size));
+    out << header;
+    out.close();
+    expect_says(refusal(file), "it has no tensor conv2d.weight among its 1");
+  }
+}
+
 }  // namespace
 }  // namespace crossbow
