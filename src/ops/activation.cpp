@@ -52,6 +52,7 @@ const Op& register_activation(std::string_view name) {
 }
 
 const Op& kRelu = register_activation<relu>("relu");
+const Op& kRelu6 = register_activation<relu6>("relu6");
 const Op& kSigmoid = register_activation<sigmoid>("sigmoid");
 const Op& kTanh = register_activation<tanh>("tanh");
 const Op& kGrad =
@@ -65,6 +66,8 @@ std::string_view name_of(Activation a) {
       return "none";
     case Activation::relu:
       return "relu";
+    case Activation::relu6:
+      return "relu6";
     case Activation::sigmoid:
       return "sigmoid";
     case Activation::tanh:
@@ -75,6 +78,9 @@ std::string_view name_of(Activation a) {
 
 Tensor relu(Tensor x, std::string name) {
   return x.graph->append(kRelu, {x.value}, attributes(Activation::relu), std::move(name));
+}
+Tensor relu6(Tensor x, std::string name) {
+  return x.graph->append(kRelu6, {x.value}, attributes(Activation::relu6), std::move(name));
 }
 Tensor sigmoid(Tensor x, std::string name) {
   return x.graph->append(kSigmoid, {x.value}, attributes(Activation::sigmoid), std::move(name));

@@ -109,6 +109,7 @@ std::vector<Case> cases() {
       make_case("one channel", {2, 1, 3, 1}, 16, true),
       make_case("one output with sigmoid", {16, 9}, 1, true, Activation::sigmoid),
       make_case("with relu", {4, 12}, 9, true, Activation::relu),
+      make_case("with relu6", {4, 40}, 9, true, Activation::relu6),
       make_case("with sigmoid", {4, 12}, 9, true, Activation::sigmoid),
       make_case("with tanh, without bias", {3, 10}, 6, false, Activation::tanh),
       make_case("images with relu", {2, 8, 3, 3}, 4, true, Activation::relu),

@@ -42,7 +42,7 @@ std::optional<Fusion> fuse_bias(const Graph& graph, const Node& node) {
 
 std::optional<Fusion> fuse_activation(const Graph& graph, const Node& node) {
   const std::string_view op = node.op->name;
-  if (op != "relu" && op != "sigmoid" && op != "tanh") return {};
+  if (op != "relu" && op != "relu6" && op != "sigmoid" && op != "tanh") return {};
   const Node& producer = graph.node(node.inputs[0]);
   std::shared_ptr<const Attributes> attributes;
   if (producer.op->name == "dense" &&

@@ -80,6 +80,23 @@ TEST_P(LoopsTest, BinaryMatchesItsFormula) {
   });
 }
 
+TEST_P(LoopsTest, Relu6StopsAtSix) {
+  for_types([&](auto t) {
+    using T = decltype(t);
+    for (int64_t n : kSizes) {
+      const auto x = random_values<T>(n, 1, -9, 9), dy = random_values<T>(n, 2);
+      std::vector<T> y(n), dx(n);
+      typed<T>().relu6(x.data(), y.data(), n);
+      typed<T>().relu6_grad(dy.data(), y.data(), dx.data(), n);
+      for (int64_t i = 0; i < n; ++i) {
+        const float value = to_float(x[i]);
+        EXPECT_EQ(to_float(y[i]), std::clamp(value, 0.0f, 6.0f));
+        EXPECT_EQ(to_float(dx[i]), value > 0 && value < 6 ? to_float(dy[i]) : 0);
+      }
+    }
+  });
+}
+
 TEST_P(LoopsTest, ActivationsAreAccurateEverywhere) {
   std::vector<float> x;
   for (double v = 1e-30; v < 200; v *= 1.003) x.insert(x.end(), {float(v), float(-v)});
@@ -125,7 +142,7 @@ TEST_P(LoopsTest, NotANumberGoesThrough) {
     const std::vector<T> x(20, stored<T>(nan)), one(20, stored<T>(1));
     std::vector<T> y(20);
     const auto& l = typed<T>();
-    for (const auto loop : {l.relu, l.sigmoid, l.tanh, l.gelu, l.gelu_tanh}) {
+    for (const auto loop : {l.relu, l.relu6, l.sigmoid, l.tanh, l.gelu, l.gelu_tanh}) {
       loop(x.data(), y.data(), 20);
       for (T v : y) EXPECT_TRUE(std::isnan(to_float(v)));
     }

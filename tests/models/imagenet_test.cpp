@@ -42,6 +42,12 @@ std::vector<Net> nets() {
       {"vgg-16-imagenet:bn=true", 138365992, 58, {"features.40.weight", "features.41.weight"}},
       {"vgg-19-imagenet:bn=true", 143678248, 70, {"features.50.weight"}},
       {"alexnet", 61100840, 16, {"features.10.weight", "classifier.1.bias", "classifier.6.weight"}},
+      {"mobilenet-v2",
+       3504872,
+       158,
+       {"features.0.1.weight", "features.1.conv.0.0.weight", "features.1.conv.1.weight",
+        "features.2.conv.1.0.weight", "features.17.conv.3.bias", "features.18.0.weight",
+        "classifier.1.bias"}},
   };
 }
 

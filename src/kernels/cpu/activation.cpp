@@ -21,6 +21,8 @@ ActivationLoops<T> loops_of(Activation activation) {
       break;
     case Activation::relu:
       return {l.relu, l.relu_grad};
+    case Activation::relu6:
+      return {l.relu6, l.relu6_grad};
     case Activation::sigmoid:
       return {l.sigmoid, l.sigmoid_grad};
     case Activation::tanh:
@@ -47,6 +49,7 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
 }
 
 const RegisterKernel kRelu{"cpu", "relu", prepare};
+const RegisterKernel kRelu6{"cpu", "relu6", prepare};
 const RegisterKernel kSigmoid{"cpu", "sigmoid", prepare};
 const RegisterKernel kTanh{"cpu", "tanh", prepare};
 const RegisterKernel kGrad{"cpu", "activation_grad", prepare_grad};

@@ -3,7 +3,7 @@
 #include <dnnl.hpp>
 
 #include "core/error.h"
-#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/grouped_weights.h"
 #include "kernels/measure.h"
 
 namespace crossbow {
@@ -53,29 +53,35 @@ struct Geometry {
     return all;
   }
 
-  /// Grouped weights have a dimension of their own in oneDNN.
-  Shape grouped_weights() const {
-    if (groups == 1) return weights;
-    return {groups, weights[0] / groups, weights[1], weights[2], weights[3]};
+  Shape library_weights() const { return groups == 1 ? weights : onednn::grouped(weights, groups); }
+  Desc weights_any(DType t) const { return onednn::desc_any(library_weights(), t); }
+  Desc weights_desc(const Layout& layout) const {
+    return groups == 1 ? onednn::desc_of(layout) : onednn::with_groups(layout, groups);
   }
-  Desc weights_any(DType t) const { return onednn::desc_any(grouped_weights(), t); }
 };
 
-/// Weights between the replica's layout and the one that an implementation wants. Without groups
-/// the plan takes care of it; grouped weights lie row-major in the replica, since a Layout cannot
-/// say how the library blocks them, and are converted within the kernel.
+/// Weights between the replica's layout and the one that an implementation wants. Nearly always
+/// they are the same. Where a Layout cannot say how the library blocks grouped weights, they lie
+/// row-major in the replica, and are converted within the kernel.
 struct WeightsDoor {
-  bool grouped;
   Desc inner;  // what the implementation reads or writes
+  Desc plain;  // empty if it is the replica's layout
+  Layout outer;
 
-  Layout outer(const Geometry& g, DType dtype) const {
-    return grouped ? Layout::plain(g.weights, dtype) : onednn::layout_of(inner);
+  WeightsDoor(const Geometry& g, const Desc& inner) : inner(inner) {
+    if (g.groups == 1) {
+      outer = onednn::layout_of(inner);
+    } else if (const auto layout = onednn::without_groups(inner)) {
+      outer = *layout;
+    } else {
+      const DType dtype = onednn::layout_of(inner).dtype;
+      outer = Layout::plain(g.weights, dtype);
+      plain = onednn::desc_of(Layout::plain(g.library_weights(), dtype));
+    }
   }
-  size_t scratch_bytes() const { return grouped ? (inner.get_size() + 63) / 64 * 64 : 0; }
-  void* address(void* given, void* scratch) const { return grouped ? scratch : given; }
-  Desc plain(DType dtype, const Geometry& g) const {
-    return onednn::desc_of(Layout::plain(g.grouped_weights(), dtype));
-  }
+  bool converts() const { return static_cast<bool>(plain); }
+  size_t scratch_bytes() const { return converts() ? (inner.get_size() + 63) / 64 * 64 : 0; }
+  void* address(void* given, void* scratch) const { return converts() ? scratch : given; }
 };
 
 Call in_turn(Call first, Call second) {
@@ -94,23 +100,30 @@ Call convert(const Desc& from, void* from_data, const Desc& to, void* to_data) {
 }
 
 bool is_fallback(const std::string& implementation) {
-  return implementation.find("ref") != std::string::npos || implementation.find("gemm:") == 0;
+  return implementation.find("ref") != std::string::npos || implementation.starts_with("gemm:") ||
+         implementation.starts_with("x64:gemm:");
 }
 
-/// Tries `make(desc of the activation)` with the library's own choice of layout and with the
-/// offered one, and keeps the offered one where that costs no worse an implementation.
+/// Tries `make(desc)` with the library's own choice of layout and with the offered one, if that is
+/// not empty, and keeps the offered one where that costs no worse an implementation.
 template <typename Make>
-auto with_offered_layout(const std::optional<Layout>& offered, const Shape& shape, DType dtype,
-                         Make make) {
-  const auto free_choice = make(onednn::desc_any(shape, dtype));
+auto with_offered(const Desc& offered, const Desc& any, Make make) {
+  const auto free_choice = make(any);
   if (!offered) return free_choice;
   try {
-    auto as_offered = make(onednn::desc_of(offered->with_dtype(dtype)));
+    auto as_offered = make(offered);
     if (!is_fallback(onednn::implementation(as_offered))) return as_offered;
   } catch (const dnnl::error&) {
     // No implementation for that layout.
   }
   return free_choice;
+}
+
+template <typename Make>
+auto with_offered_layout(const std::optional<Layout>& offered, const Shape& shape, DType dtype,
+                         Make make) {
+  return with_offered(offered ? onednn::desc_of(offered->with_dtype(dtype)) : Desc(),
+                      onednn::desc_any(shape, dtype), make);
 }
 
 /// The prepared kernels of all algorithms that the library has for this layer.
@@ -141,12 +154,12 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
       return onednn::conv_forward(algorithm, src, g.weights_any(g.dtype), bias_desc,
                                   onednn::desc_any(g.y, g.dtype), g.window);
     });
-    const WeightsDoor door{g.groups > 1, desc.weights_desc()};
-    PreparedKernel kernel{{onednn::layout_of(desc.src_desc()), door.outer(g, g.dtype), bias},
+    const WeightsDoor door(g, desc.weights_desc());
+    PreparedKernel kernel{{onednn::layout_of(desc.src_desc()), door.outer, bias},
                           {onednn::layout_of(desc.dst_desc())}};
     kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
     kernel.implementation = onednn::implementation(desc);
-    kernel.bind = [desc, door, g, bias_desc, with_bias](Operands o) {
+    kernel.bind = [desc, door, bias_desc, with_bias](Operands o) {
       void* weights = door.address(o.inputs[1], o.scratch);
       std::vector<onednn::Argument> arguments{
           {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
@@ -156,8 +169,8 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
            static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
       if (with_bias) arguments.push_back({DNNL_ARG_BIAS, bias_desc, o.inputs[2]});
       Call run = onednn::bind<dnnl::convolution_forward>(desc, arguments);
-      if (!door.grouped) return run;
-      return in_turn(convert(door.plain(g.dtype, g), o.inputs[1], door.inner, weights), run);
+      if (!door.converts()) return run;
+      return in_turn(convert(door.plain, o.inputs[1], door.inner, weights), run);
     };
     return kernel;
   });
@@ -171,12 +184,12 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
       return onednn::conv_backward_data(algorithm, onednn::desc_any(g.x, g.dtype),
                                         g.weights_any(g.dtype), diff_dst, g.window);
     });
-    const WeightsDoor door{g.groups > 1, desc.weights_desc()};
-    PreparedKernel kernel{{onednn::layout_of(desc.diff_dst_desc()), door.outer(g, g.dtype)},
+    const WeightsDoor door(g, desc.weights_desc());
+    PreparedKernel kernel{{onednn::layout_of(desc.diff_dst_desc()), door.outer},
                           {onednn::layout_of(desc.diff_src_desc())}};
     kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
     kernel.implementation = onednn::implementation(desc);
-    kernel.bind = [desc, door, g](Operands o) {
+    kernel.bind = [desc, door](Operands o) {
       void* weights = door.address(o.inputs[1], o.scratch);
       Call run = onednn::bind<dnnl::convolution_backward_data>(
           desc, {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
@@ -184,8 +197,8 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
                  {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
                  {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
                   static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}});
-      if (!door.grouped) return run;
-      return in_turn(convert(door.plain(g.dtype, g), o.inputs[1], door.inner, weights), run);
+      if (!door.converts()) return run;
+      return in_turn(convert(door.plain, o.inputs[1], door.inner, weights), run);
     };
     return kernel;
   });
@@ -198,23 +211,22 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   if (geometry.x[3] < a.stride.width) geometry.dtype = DType::f32;
   const Layout bias = a.with_bias ? Layout::plain(c.node.outputs[1].shape, DType::f32) : Layout{};
   const Desc bias_desc = a.with_bias ? onednn::desc_of(bias) : Desc();
-  const auto required = geometry.groups == 1 ? c.required[0] : std::nullopt;
+  const Desc required = c.required[0] ? geometry.weights_desc(*c.required[0]) : Desc();
   return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
     const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
-      return with_offered_layout(
-          required, g.grouped_weights(), DType::f32, [&](const Desc& weights) {
-            return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
-                                                 onednn::desc_any(g.y, g.dtype), g.window);
-          });
+      return with_offered(required, g.weights_any(DType::f32), [&](const Desc& weights) {
+        return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
+                                             onednn::desc_any(g.y, g.dtype), g.window);
+      });
     });
-    const WeightsDoor door{g.groups > 1, desc.diff_weights_desc()};
+    const WeightsDoor door(g, desc.diff_weights_desc());
     PreparedKernel kernel{
         {onednn::layout_of(desc.src_desc()), onednn::layout_of(desc.diff_dst_desc())},
-        {door.outer(g, DType::f32)}};
+        {door.outer}};
     if (a.with_bias) kernel.outputs.push_back(bias);
     kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
     kernel.implementation = onednn::implementation(desc);
-    kernel.bind = [desc, door, g, bias_desc, with_bias = a.with_bias](Operands o) {
+    kernel.bind = [desc, door, bias_desc, with_bias = a.with_bias](Operands o) {
       void* weights = door.address(o.outputs[0], o.scratch);
       std::vector<onednn::Argument> arguments{
           {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
@@ -224,8 +236,8 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
            static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
       if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_desc, o.outputs[1]});
       Call run = onednn::bind<dnnl::convolution_backward_weights>(desc, arguments);
-      if (!door.grouped) return run;
-      return in_turn(run, convert(door.inner, weights, door.plain(DType::f32, g), o.outputs[0]));
+      if (!door.converts()) return run;
+      return in_turn(run, convert(door.inner, weights, door.plain, o.outputs[0]));
     };
     return kernel;
   });

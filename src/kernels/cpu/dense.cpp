@@ -25,11 +25,11 @@ Layout plain_of(const TensorType& type, DType dtype) {
 
 dnnl::post_ops fused(Activation activation) {
   dnnl::post_ops ops;
-  const auto append = [&](dnnl::algorithm a) {
+  const auto append = [&](dnnl::algorithm a, float most = 0) {
 #if DNNL_VERSION_MAJOR >= 3
-    ops.append_eltwise(a, 0, 0);
+    ops.append_eltwise(a, 0, most);
 #else
-    ops.append_eltwise(1, a, 0, 0);
+    ops.append_eltwise(1, a, 0, most);
 #endif
   };
   switch (activation) {
@@ -37,6 +37,9 @@ dnnl::post_ops fused(Activation activation) {
       return ops;
     case Activation::relu:
       append(dnnl::algorithm::eltwise_relu);
+      return ops;
+    case Activation::relu6:
+      append(dnnl::algorithm::eltwise_clip, 6);
       return ops;
     case Activation::sigmoid:
       append(dnnl::algorithm::eltwise_logistic);

@@ -66,9 +66,9 @@ struct TypedLoops {
   using Unary = void (*)(const T* x, T* y, int64_t n);
   using Binary = void (*)(const T* a, const T* b, T* y, int64_t n);
   Binary add, add_relu, multiply;
-  Unary relu, sigmoid, tanh, gelu, gelu_tanh;
-  Binary relu_grad, sigmoid_grad, tanh_grad;  // (dy, y) -> dx
-  Binary gelu_grad, gelu_tanh_grad;           // (dy, x) -> dx
+  Unary relu, relu6, sigmoid, tanh, gelu, gelu_tanh;
+  Binary relu_grad, relu6_grad, sigmoid_grad, tanh_grad;  // (dy, y) -> dx
+  Binary gelu_grad, gelu_tanh_grad;                       // (dy, x) -> dx
 
   void (*dropout)(const DropoutArgs&, const T* x, T* y, uint8_t* mask, int64_t n);
   /// dx = dy·mask·scale

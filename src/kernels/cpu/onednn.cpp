@@ -72,12 +72,19 @@ Desc desc_of(const Layout& layout) {
   const memory::dims dims = dims_of(layout.shape);
   const memory::data_type type = type_of(layout.dtype);
   if (layout.blocks.empty()) return Desc(dims, type, dims_of(layout.strides));
-  // A blocked layout can only be named by its tag: take the one that means it.
+  const Desc desc =
+      find_desc(layout.shape, layout.dtype, [&](const Layout& named) { return named == layout; });
+  if (!desc) fail("oneDNN has no format tag for {}", layout.str());
+  return desc;
+}
+
+Desc find_desc(const Shape& shape, DType dtype, const std::function<bool(const Layout&)>& wanted) {
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; ++tag) {
-    const Desc desc(dims, type, static_cast<memory::format_tag>(tag), /*allow_empty=*/true);
-    if (desc && layout_of(desc) == layout) return desc;
+    const Desc desc(dims_of(shape), type_of(dtype), static_cast<memory::format_tag>(tag),
+                    /*allow_empty=*/true);
+    if (desc && wanted(layout_of(desc))) return desc;
   }
-  fail("oneDNN has no format tag for {}", layout.str());
+  return {};
 }
 
 #if DNNL_VERSION_MAJOR >= 3

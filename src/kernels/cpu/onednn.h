@@ -4,6 +4,7 @@
 
 #include <dnnl.hpp>
 
+#include <functional>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -17,6 +18,10 @@ dnnl::primitive_attr attributes();
 dnnl::memory::data_type type_of(DType dtype);
 
 dnnl::memory::desc desc_of(const Layout& layout);
+/// A blocked layout can only be named by the library's tag for it: the first that `wanted` takes,
+/// or an empty one.
+dnnl::memory::desc find_desc(const Shape& shape, DType dtype,
+                             const std::function<bool(const Layout&)>& wanted);
 /// Leaves the layout to the library.
 dnnl::memory::desc desc_any(const Shape& shape, DType dtype);
 /// Throws Error for the formats of oneDNN that are not strides plus blocks.

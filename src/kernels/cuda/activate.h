@@ -14,6 +14,8 @@ CROSSBOW_GPU inline float activate(Activation activation, float x) {
       return x;
     case Activation::relu:
       return x < 0 ? 0 : x;
+    case Activation::relu6:
+      return x < 0 ? 0 : x > 6 ? 6 : x;
     case Activation::sigmoid:
       return 1 / (1 + expf(-x));
     case Activation::tanh:

@@ -13,6 +13,8 @@ CROSSBOW_GPU float derivative(Activation activation, float y) {
       return 1;
     case Activation::relu:
       return y > 0 ? 1 : 0;
+    case Activation::relu6:
+      return y > 0 && y < 6 ? 1 : 0;
     case Activation::sigmoid:
       return y * (1 - y);
     case Activation::tanh:
@@ -58,6 +60,7 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
 }
 
 const RegisterKernel kRelu{kDevice, "relu", prepare};
+const RegisterKernel kRelu6{kDevice, "relu6", prepare};
 const RegisterKernel kSigmoid{kDevice, "sigmoid", prepare};
 const RegisterKernel kTanh{kDevice, "tanh", prepare};
 const RegisterKernel kGrad{kDevice, "activation_grad", prepare_grad};

@@ -19,6 +19,8 @@ T derivative(Activation activation, T y) {
       return 1;
     case Activation::relu:
       return y > 0 ? 1 : 0;
+    case Activation::relu6:
+      return y > 0 && y < 6 ? 1 : 0;
     case Activation::sigmoid:
       return y * (1 - y);
     case Activation::tanh:
@@ -37,6 +39,7 @@ void activation_grad(const Run& run) {
 }
 
 const RegisterKernel kRelu{"ref", "relu", prepare<activation<float>, activation<double>>};
+const RegisterKernel kRelu6{"ref", "relu6", prepare<activation<float>, activation<double>>};
 const RegisterKernel kSigmoid{"ref", "sigmoid", prepare<activation<float>, activation<double>>};
 const RegisterKernel kTanh{"ref", "tanh", prepare<activation<float>, activation<double>>};
 const RegisterKernel kGrad{"ref", "activation_grad",

@@ -74,6 +74,8 @@ T activate(Activation activation, T x) {
       return x;
     case Activation::relu:
       return std::max(x, T{0});
+    case Activation::relu6:
+      return std::min(std::max(x, T{0}), T{6});
     case Activation::sigmoid:
       return 1 / (1 + std::exp(-x));
     case Activation::tanh:

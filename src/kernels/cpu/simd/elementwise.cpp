@@ -23,11 +23,18 @@ F32 add(F32 a, F32 b) {
 F32 add_relu(F32 a, F32 b) {
   return relu(a + b);
 }
+F32 relu6(F32 x) {
+  const F32 y = relu(x);
+  return y > 6 ? broadcast(6) : y;
+}
 F32 multiply(F32 a, F32 b) {
   return a * b;
 }
 F32 relu_grad(F32 dy, F32 y) {
   return y > 0 ? dy : F32{};
+}
+F32 relu6_grad(F32 dy, F32 y) {
+  return y > 0 ? (y < 6 ? dy : F32{}) : F32{};
 }
 F32 sigmoid_grad(F32 dy, F32 y) {
   return dy * (y * (1 - y));
@@ -65,11 +72,13 @@ void fill(TypedLoops<T>& t) {
   t.add_relu = binary<T, add_relu>;
   t.multiply = binary<T, multiply>;
   t.relu = unary<T, relu>;
+  t.relu6 = unary<T, relu6>;
   t.sigmoid = unary<T, sigmoid>;
   t.tanh = unary<T, tanh>;
   t.gelu = unary<T, gelu>;
   t.gelu_tanh = unary<T, gelu_tanh>;
   t.relu_grad = binary<T, relu_grad>;
+  t.relu6_grad = binary<T, relu6_grad>;
   t.sigmoid_grad = binary<T, sigmoid_grad>;
   t.tanh_grad = binary<T, tanh_grad>;
   t.gelu_grad = binary<T, gelu_grad>;
