@@ -135,6 +135,23 @@ def cross_entropy(name, rows, classes, scale):
     add(name, "SoftmaxCrossEntropyLoss", inputs, ("loss",), reduction="mean")
 
 
+def local_response_norm(name, shape, size, alpha, beta, bias):
+    """By the specification: the evaluator leaves out each sum's last channel."""
+    x = numbers(*shape)
+    y = np.empty_like(x)
+    for c in range(shape[1]):
+        first, last = max(0, c - (size - 1) // 2), min(shape[1] - 1, c + size // 2)
+        squares = (x[:, first:last + 1] ** 2).sum(axis=1)
+        y[:, c] = x[:, c] / (bias + alpha / size * squares) ** beta
+    cases.append({
+        "name": name,
+        "op": "LRN",
+        "attributes": {"size": size, "alpha": alpha, "beta": beta, "bias": bias},
+        "inputs": {"x": as_json(x)},
+        "outputs": {"y": as_json(y)},
+    })
+
+
 conv("3x3", (1, 2, 5, 6), (3, 2, 3, 3))
 conv("3x3 padded, bias", (2, 3, 5, 5), (4, 3, 3, 3), bias=True, padding=1)
 conv("3x3 stride 2, odd", (1, 2, 7, 7), (3, 2, 3, 3), stride=2, padding=1)
@@ -181,6 +198,9 @@ pool("strides 3 and 2, padded by side", (1, 2, 8, 7), [3, 2], (3, 2), padding=(0
 pool("dilation 2", (1, 2, 7, 6), [3, 2], 2, dilation=2)
 pool("dilations 1 and 3, padded by side", (1, 2, 5, 9), [2, 3], 2, padding=(1, 2, 0, 1),
      dilation=(1, 3))
+
+local_response_norm("5 of 7 channels", (2, 7, 2, 3), size=5, alpha=0.5, beta=0.75, bias=2.0)
+local_response_norm("3 of 16 channels", (1, 16, 3, 2), size=3, alpha=1.0, beta=0.5, bias=1.0)
 
 lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
 OUTPUT.parent.mkdir(parents=True, exist_ok=True)

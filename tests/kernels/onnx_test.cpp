@@ -1,11 +1,12 @@
-// Convolution, pooling, batch norm, GELU, softmax and its loss agree with ONNX's definitions. The
-// expected values come from scripts/make_onnx_cases.py.
+// Convolution, pooling, batch norm, local response norm, GELU, softmax and its loss agree with
+// ONNX's definitions. The expected values come from scripts/make_onnx_cases.py.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ops/batch_norm.h"
 #include "ops/conv2d.h"
 #include "ops/gelu.h"
+#include "ops/local_response_norm.h"
 #include "ops/pool.h"
 #include "ops/softmax.h"
 #include "support/graph_testing.h"
@@ -36,6 +37,7 @@ class CaseGraph {
     if (op == "MaxPool") add("y", max_pool(in("x"), pooling()));
     if (op == "AveragePool") add("y", avg_pool(in("x"), pooling()));
     if (op == "BatchNormalization") add_batch_norm();
+    if (op == "LRN") add("y", local_response_norm(in("x"), response()));
     if (op == "Gelu") add("y", gelu(in("x"), approximation()));
     if (op == "Softmax") add("y", softmax(in("x")));
     if (op == "SoftmaxCrossEntropyLoss") add_cross_entropy();
@@ -50,6 +52,15 @@ class CaseGraph {
   }
 
   void add(const std::string& name, Tensor y) { graph_.set_output(name, y.value); }
+
+  LocalResponseNormAttributes response() const {
+    LocalResponseNormAttributes a;
+    a.size = attributes_.at("size");
+    a.alpha = attributes_.at("alpha");
+    a.beta = attributes_.at("beta");
+    a.k = attributes_.at("bias");
+    return a;
+  }
 
   Size2 pair(const char* name) const {
     const Json& v = attributes_.at(name);
@@ -162,7 +173,7 @@ TEST_P(OnnxTest, CpuAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, OnnxTest,
                          ::testing::Values("Conv", "MaxPool", "AveragePool", "BatchNormalization",
-                                           "Gelu", "Softmax", "SoftmaxCrossEntropyLoss"),
+                                           "LRN", "Gelu", "Softmax", "SoftmaxCrossEntropyLoss"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -211,6 +211,28 @@ PoolBackward pool_backward(dnnl::algorithm algorithm, const Desc& diff_src, cons
           w.dilation, w.padding_low, w.padding_high, hint,     attributes()};
 }
 
+LrnForward lrn_forward(const Desc& data, const Lrn& s) {
+  return {engine(),
+          prop_kind::forward_training,
+          dnnl::algorithm::lrn_across_channels,
+          data,
+          data,
+          s.size,
+          s.alpha,
+          s.beta,
+          s.k,
+          attributes()};
+}
+
+LrnBackward lrn_backward(const Desc& data, const Lrn& s) {
+  return {engine(),    dnnl::algorithm::lrn_across_channels,
+          data,        data,
+          data,        s.size,
+          s.alpha,     s.beta,
+          s.k,         lrn_forward(data, s),
+          attributes()};
+}
+
 DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,
                            const dnnl::post_ops& post_ops) {
   dnnl::primitive_attr attr = attributes();
@@ -276,6 +298,18 @@ PoolBackward pool_backward(dnnl::algorithm algorithm, const Desc& diff_src, cons
   return {dnnl::pooling_backward::desc(algorithm, diff_src, diff_dst, w.strides, kernel,
                                        w.padding_low, w.padding_high),
           attributes(), engine(), hint};
+}
+
+LrnForward lrn_forward(const Desc& data, const Lrn& s) {
+  return {dnnl::lrn_forward::desc(prop_kind::forward_training, dnnl::algorithm::lrn_across_channels,
+                                  data, s.size, s.alpha, s.beta, s.k),
+          attributes(), engine()};
+}
+
+LrnBackward lrn_backward(const Desc& data, const Lrn& s) {
+  return {dnnl::lrn_backward::desc(dnnl::algorithm::lrn_across_channels, data, data, s.size,
+                                   s.alpha, s.beta, s.k),
+          attributes(), engine(), lrn_forward(data, s)};
 }
 
 DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,

@@ -115,6 +115,16 @@ PoolForward pool_forward(dnnl::algorithm algorithm, const Desc& src, const Desc&
 PoolBackward pool_backward(dnnl::algorithm algorithm, const Desc& diff_src, const Desc& diff_dst,
                            const Window& window, const dnnl::memory::dims& kernel);
 
+/// Local response normalisation across channels; alpha is divided by the size.
+struct Lrn {
+  int64_t size;
+  float alpha, beta, k;
+};
+using LrnForward = dnnl::lrn_forward::primitive_desc;
+using LrnBackward = dnnl::lrn_backward::primitive_desc;
+LrnForward lrn_forward(const Desc& data, const Lrn& sizes);
+LrnBackward lrn_backward(const Desc& data, const Lrn& sizes);
+
 using DenseForward = dnnl::inner_product_forward::primitive_desc;
 using DenseBackwardData = dnnl::inner_product_backward_data::primitive_desc;
 using DenseBackwardWeights = dnnl::inner_product_backward_weights::primitive_desc;
