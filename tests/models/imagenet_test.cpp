@@ -42,6 +42,22 @@ std::vector<Net> nets() {
       {"vgg-16-imagenet:bn=true", 138365992, 58, {"features.40.weight", "features.41.weight"}},
       {"vgg-19-imagenet:bn=true", 143678248, 70, {"features.50.weight"}},
       {"alexnet", 61100840, 16, {"features.10.weight", "classifier.1.bias", "classifier.6.weight"}},
+      {"alexnet:variant=2012", 60965224, 16, {"features.4.weight", "classifier.0.weight"}},
+      {"overfeat", 145920872, 16, {"features.3.bias", "classifier.1.weight"}},
+      {"googlenet",
+       6624904,
+       173,
+       {"conv1.conv.weight", "conv3.bn.bias", "inception4a.branch4.1.bn.bias",
+        "inception5b.branch3.1.conv.weight", "fc.bias"}},
+      {"googlenet:variant=2014",
+       6998552,
+       116,
+       {"conv1.conv.bias", "inception3a.branch1.conv.bias"}},
+      {"inception-v3",
+       23834568,
+       284,
+       {"Conv2d_1a_3x3.conv.weight", "Mixed_5d.branch5x5_1.bn.bias",
+        "Mixed_6e.branch7x7dbl_5.conv.weight", "Mixed_7c.branch3x3dbl_3b.bn.bias", "fc.bias"}},
       {"mobilenet-v2",
        3504872,
        158,
@@ -82,6 +98,11 @@ TEST(ImageNet, SidesThatDoNotDivideAreRefusedWithTheNearest) {
   EXPECT_NE(between.find("the nearest side to 300 is 255 or 448 pixels"), between.npos) << between;
   const std::string alexnet = refusal("alexnet", {3, 32, 32});
   EXPECT_NE(alexnet.find("the nearest side to 32 is 223 pixels"), alexnet.npos) << alexnet;
+  EXPECT_EQ(refusal("inception-v3", {3, 75, 74}),
+            "the model 'inception-v3' is for images of at least 75 pixels a side, not 75x74; scale "
+            "a folder's images with `image-size`, or choose resnet-50");
+  EXPECT_EQ(refusal("inception-v3", {3, 75, 75}), "no error");
+  EXPECT_EQ(refusal("overfeat", {3, 231, 256}), "no error");
   EXPECT_EQ(refusal("vgg-11-imagenet", {1, 448, 255}), "no error");
   EXPECT_EQ(refusal("alexnet", {3, 223, 254}), "no error");
 }
@@ -94,17 +115,23 @@ TEST(ImageNet, EqualWindowsAreAveraged) {
   EXPECT_TRUE(build("vgg-11-imagenet").find("avg_pool").empty());
 }
 
-/// Those that take no small images, so that the tests of all models leave them out.
-class LargeNets : public ::testing::TestWithParam<const char*> {};
+/// Nets that the tests of all models leave out, because they take no small images or consist of
+/// blocks that others have.
+struct Sample {
+  const char* net;
+  int64_t side, batch;
+};
 
-TEST_P(LargeNets, Train) {
+class FurtherNets : public ::testing::TestWithParam<Sample> {};
+
+TEST_P(FurtherNets, Train) {
+  const auto [net, side, batch] = GetParam();
+  const Recipe& recipe = find_model(net).recipe;
   CompileOptions options = cpu();
-  const Model& model = find_model(GetParam());
-  options.update = make_sgd({model.recipe.momentum, model.recipe.weight_decay});
-  ModelSpec spec = model.default_spec(/*batch=*/1);
-  spec.classes = 2;
-  GraphRun run(training_graph(fuse(build_model(GetParam(), spec)), spec.batch), options);
-  run.step().update = options.update->at(model.recipe.lr);
+  options.update = make_sgd({recipe.momentum, recipe.weight_decay});
+  const ModelSpec spec{.image = {3, side, side}, .classes = 2, .batch = batch};
+  GraphRun run(training_graph(fuse(build_model(net, spec)), batch), options);
+  run.step().update = options.update->at(recipe.lr);
   run.run();
   const double first = run.scalar("loss");
   EXPECT_NEAR(first, std::log(2), 1);
@@ -112,12 +139,16 @@ TEST_P(LargeNets, Train) {
   EXPECT_LT(run.scalar("loss"), first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LargeNets, ::testing::Values("vgg-11-imagenet:bn=true", "alexnet"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::erase_if(name, [](char c) { return !std::isalnum(c); });
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, FurtherNets,
+    ::testing::Values(Sample{"vgg-11-imagenet:bn=true", 224, 1}, Sample{"alexnet", 224, 1},
+                      Sample{"alexnet:variant=2012", 224, 1}, Sample{"overfeat", 231, 1},
+                      Sample{"googlenet:variant=2014", 64, 2}, Sample{"inception-v3", 107, 4}),
+    [](const auto& info) {
+      std::string name = info.param.net;
+      std::erase_if(name, [](char c) { return !std::isalnum(c); });
+      return name;
+    });
 
 }  // namespace
 }  // namespace crossbow::testing

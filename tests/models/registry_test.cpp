@@ -23,14 +23,15 @@ std::string usage_error_of(Call call) {
 TEST(ModelRegistry, ListsByNumber) {
   std::vector<std::string> names;
   for (const Model* model : all_models()) names.push_back(model->name);
-  EXPECT_EQ(
-      names,
-      (std::vector<std::string>{
-          "alexnet",        "factorisation",   "lenet",           "logistic",   "mlp",
-          "mobilenet-v2",   "resnet-18",       "resnet-20",       "resnet-32",  "resnet-34",
-          "resnet-44",      "resnet-50",       "resnet-56",       "resnet-101", "resnet-110",
-          "resnet-152",     "vgg-11-imagenet", "vgg-13-imagenet", "vgg-16",     "vgg-16-imagenet",
-          "vgg-19-imagenet"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"alexnet",      "factorisation",   "googlenet",
+                                      "inception-v3", "lenet",           "logistic",
+                                      "mlp",          "mobilenet-v2",    "overfeat",
+                                      "resnet-18",    "resnet-20",       "resnet-32",
+                                      "resnet-34",    "resnet-44",       "resnet-50",
+                                      "resnet-56",    "resnet-101",      "resnet-110",
+                                      "resnet-152",   "vgg-11-imagenet", "vgg-13-imagenet",
+                                      "vgg-16",       "vgg-16-imagenet", "vgg-19-imagenet"}));
   for (const Model* model : all_models()) {
     EXPECT_FALSE(model->summary.empty()) << model->name;
     EXPECT_FALSE(model->recipe.data.empty()) << model->name;
@@ -46,8 +47,9 @@ TEST(ModelRegistry, SuggestsTheNearestNameFirst) {
   EXPECT_EQ(usage_error_of([] { find_model("resnet32"); }),
             "there is no model 'resnet32'; there are, the nearest first: resnet-32, resnet-20, "
             "resnet-34, resnet-18, resnet-44, resnet-50, resnet-56, resnet-152, lenet, "
-            "resnet-101, resnet-110, alexnet, logistic, mlp, mobilenet-v2, vgg-16, factorisation,"
-            " vgg-11-imagenet, vgg-13-imagenet, vgg-16-imagenet, vgg-19-imagenet");
+            "resnet-101, resnet-110, alexnet, logistic, overfeat, googlenet, mlp, mobilenet-v2, "
+            "vgg-16, inception-v3, factorisation, vgg-11-imagenet, vgg-13-imagenet, "
+            "vgg-16-imagenet, vgg-19-imagenet");
   const std::string error = usage_error_of([] { find_model("lenet5:depth=3"); });
   EXPECT_EQ(error.find("there is no model 'lenet5'; there are, the nearest first: lenet, "), 0u)
       << error;

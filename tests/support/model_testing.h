@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 
 #include "models/model.h"
 #include "support/graph_testing.h"
@@ -23,9 +24,10 @@ inline bool is_for_imagenet(const Model& model) {
 
 /// Of nets for ImageNet those that are made of other blocks than the rest and take small images.
 inline std::vector<const Model*> distinct_models() {
+  const std::set<std::string> distinct{"resnet-50", "mobilenet-v2", "googlenet"};
   std::vector<const Model*> models = all_models();
-  std::erase_if(models, [](const Model* model) {
-    return is_for_imagenet(*model) && model->name != "resnet-50" && model->name != "mobilenet-v2";
+  std::erase_if(models, [&](const Model* model) {
+    return is_for_imagenet(*model) && !distinct.contains(model->name);
   });
   return models;
 }
