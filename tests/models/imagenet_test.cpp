@@ -10,7 +10,7 @@
 namespace crossbow::testing {
 namespace {
 
-Graph build(std::string_view name, int64_t batch = 2) {
+Graph default_net(std::string_view name, int64_t batch = 2) {
   return build_model(name, find_model(name).default_spec(batch));
 }
 
@@ -21,14 +21,14 @@ std::vector<std::string> names_of(const Graph& graph) {
 }
 
 /// A model as its name and options say, and what torchvision or its paper has of it.
-struct Net {
+struct KnownNet {
   const char* name;
   int64_t parameters;
   size_t tensors;
   std::vector<const char*> some_names;
 };
 
-std::vector<Net> nets() {
+std::vector<KnownNet> known_nets() {
   return {
       {"vgg-11-imagenet",
        132863336,
@@ -68,9 +68,9 @@ std::vector<Net> nets() {
 }
 
 TEST(ImageNet, NetsHaveTheirSizesAndNames) {
-  for (const Net& net : nets()) {
+  for (const KnownNet& net : known_nets()) {
     SCOPED_TRACE(net.name);
-    const Graph graph = build(net.name);
+    const Graph graph = default_net(net.name);
     int64_t parameters = 0;
     for (const int32_t id : graph.find("parameter")) {
       parameters += graph.nodes()[id].outputs[0].shape.elements();
@@ -84,27 +84,27 @@ TEST(ImageNet, NetsHaveTheirSizesAndNames) {
   }
 }
 
-std::string refusal(const std::string& model, Shape image) {
+std::string refusal_of(const std::string& model, Shape image) {
   return error_of([&] { build_model(model, {.image = image, .classes = 10}); });
 }
 
 /// Their dense layers read a map of a fixed size.
 TEST(ImageNet, SidesThatDoNotDivideAreRefusedWithTheNearest) {
-  EXPECT_EQ(refusal("vgg-11-imagenet", {3, 192, 224}),
+  EXPECT_EQ(refusal_of("vgg-11-imagenet", {3, 192, 224}),
             "the model 'vgg-11-imagenet' averages its last maps to 7x7, which images of 192x224 do "
             "not give in equal parts: the nearest side to 192 is 224 pixels; scale a folder's "
             "images with `image-size`, or choose resnet-50");
-  const std::string between = refusal("vgg-11-imagenet", {3, 224, 300});
+  const std::string between = refusal_of("vgg-11-imagenet", {3, 224, 300});
   EXPECT_NE(between.find("the nearest side to 300 is 255 or 448 pixels"), between.npos) << between;
-  const std::string alexnet = refusal("alexnet", {3, 32, 32});
+  const std::string alexnet = refusal_of("alexnet", {3, 32, 32});
   EXPECT_NE(alexnet.find("the nearest side to 32 is 223 pixels"), alexnet.npos) << alexnet;
-  EXPECT_EQ(refusal("inception-v3", {3, 75, 74}),
+  EXPECT_EQ(refusal_of("inception-v3", {3, 75, 74}),
             "the model 'inception-v3' is for images of at least 75 pixels a side, not 75x74; scale "
             "a folder's images with `image-size`, or choose resnet-50");
-  EXPECT_EQ(refusal("inception-v3", {3, 75, 75}), "no error");
-  EXPECT_EQ(refusal("overfeat", {3, 231, 256}), "no error");
-  EXPECT_EQ(refusal("vgg-11-imagenet", {1, 448, 255}), "no error");
-  EXPECT_EQ(refusal("alexnet", {3, 223, 254}), "no error");
+  EXPECT_EQ(refusal_of("inception-v3", {3, 75, 75}), "no error");
+  EXPECT_EQ(refusal_of("overfeat", {3, 231, 256}), "no error");
+  EXPECT_EQ(refusal_of("vgg-11-imagenet", {1, 448, 255}), "no error");
+  EXPECT_EQ(refusal_of("alexnet", {3, 223, 254}), "no error");
 }
 
 TEST(ImageNet, EqualWindowsAreAveraged) {
@@ -112,17 +112,17 @@ TEST(ImageNet, EqualWindowsAreAveraged) {
   const Node& pool = graph.nodes()[graph.find("avg_pool").at(0)];
   EXPECT_EQ(pool.attrs<PoolAttributes>().kernel, (Size2{2, 1}));
   EXPECT_EQ(pool.outputs[0].shape, (Shape{1, 512, 7, 7}));
-  EXPECT_TRUE(build("vgg-11-imagenet").find("avg_pool").empty());
+  EXPECT_TRUE(default_net("vgg-11-imagenet").find("avg_pool").empty());
 }
 
 /// Nets that the tests of all models leave out, because they take no small images or consist of
 /// blocks that others have.
-struct Sample {
+struct FurtherNet {
   const char* net;
   int64_t side, batch;
 };
 
-class FurtherNets : public ::testing::TestWithParam<Sample> {};
+class FurtherNets : public ::testing::TestWithParam<FurtherNet> {};
 
 TEST_P(FurtherNets, Train) {
   const auto [net, side, batch] = GetParam();
@@ -139,16 +139,18 @@ TEST_P(FurtherNets, Train) {
   EXPECT_LT(run.scalar("loss"), first);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, FurtherNets,
-    ::testing::Values(Sample{"vgg-11-imagenet:bn=true", 224, 1}, Sample{"alexnet", 224, 1},
-                      Sample{"alexnet:variant=2012", 224, 1}, Sample{"overfeat", 231, 1},
-                      Sample{"googlenet:variant=2014", 64, 2}, Sample{"inception-v3", 107, 4}),
-    [](const auto& info) {
-      std::string name = info.param.net;
-      std::erase_if(name, [](char c) { return !std::isalnum(c); });
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Models, FurtherNets,
+                         ::testing::Values(FurtherNet{"vgg-11-imagenet:bn=true", 224, 1},
+                                           FurtherNet{"alexnet", 224, 1},
+                                           FurtherNet{"alexnet:variant=2012", 224, 1},
+                                           FurtherNet{"overfeat", 231, 1},
+                                           FurtherNet{"googlenet:variant=2014", 64, 2},
+                                           FurtherNet{"inception-v3", 107, 4}),
+                         [](const auto& info) {
+                           std::string name = info.param.net;
+                           std::erase_if(name, [](char c) { return !std::isalnum(c); });
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace crossbow::testing
