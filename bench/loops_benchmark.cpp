@@ -94,7 +94,7 @@ std::unique_ptr<BatchNormPair> batch_norm_pair(const Shape& shape, DType dtype, 
     return parameter(graph, channels, Initialiser::constant(1), name);
   };
   auto attributes = std::make_shared<BatchNormAttributes>();
-  attributes->relu = true;
+  attributes->activation = Activation::relu;
   const Tensor x = parameter(graph, shape, Initialiser::constant(1), "x");
   const Tensor y =
       graph.append(find_op("batch_norm"),

@@ -25,6 +25,12 @@ std::vector<TensorType> infer(const Node& node, std::span<const TensorType> in) 
   expect_per_channel(in[kRunningMean], x, "running mean");
   expect_per_channel(in[kRunningVariance], x, "running variance");
   if (node.has_input(kResidual)) expect_same_shape(x, in[kResidual], "x", "residual");
+  const bool fits = a.activation == Activation::none || a.activation == Activation::relu ||
+                    (a.activation == Activation::relu6 && !node.has_input(kResidual));
+  if (!fits) {
+    fail("batch norm{} does not take the activation '{}'; use an op of its own for it",
+         node.has_input(kResidual) ? " with a residual" : "", name_of(a.activation));
+  }
   if (!a.training) return {x};
   return {x, {Shape{x.shape[1]}}, {Shape{x.shape[1]}}};
 }
@@ -58,7 +64,7 @@ void gradient(GradientContext& c) {
   }
   const bool has_residual = node.has_input(kResidual);
   const Tensor dy = c.output_gradient();
-  a->residual = has_residual && a->relu;
+  a->residual = has_residual && a->activation != Activation::none;
   const Tensor y = a->residual ? c.output() : Tensor{};
   const Tensor dx =
       c.graph().append(kGrad,
@@ -78,18 +84,19 @@ Tensor append(Tensor x, Tensor scale, Tensor shift, Tensor mean, Tensor variance
       std::make_shared<BatchNormAttributes>(attributes), std::move(name));
 }
 
-enum Flags { kPlain = 0, kRelu = 1, kWithResidual = 2, kInference = 4, kLarge = 8 };
+enum Flags { kPlain = 0, kRelu = 1, kWithResidual = 2, kInference = 4, kLarge = 8, kRelu6 = 16 };
 
 Case make_case(const char* name, Shape shape, int flags, float epsilon = 1e-5f) {
   const bool training = !(flags & kInference);
   const auto build = [=](CaseBuilder& b) {
     BatchNormAttributes a;
     a.training = training;
-    a.relu = flags & kRelu;
+    if (flags & kRelu) a.activation = Activation::relu;
+    if (flags & kRelu6) a.activation = Activation::relu6;
     a.epsilon = epsilon;
     const Shape channels{shape[1]};
     const Tensor x = b.input(shape, -1, 3), scale = b.input(channels, 0.5f, 1.5f),
-                 shift = b.input(channels);
+                 shift = b.input(channels, -1, flags & kRelu6 ? 8.0f : 1.0f);
     const Tensor mean = b.state(channels, 0.75f), variance = b.state(channels, 1.5f);
     const Tensor residual = flags & kWithResidual ? b.input(shape) : Tensor{};
     return append(x, scale, shift, mean, variance, residual, a, {});
@@ -107,6 +114,10 @@ std::vector<Case> cases() {
       make_case("rows, relu", {8, 16}, kRelu),
       make_case("relu", {2, 16, 4, 4}, kRelu),
       make_case("relu, 5 channels", {2, 5, 4, 4}, kRelu),
+      make_case("relu6", {2, 16, 4, 4}, kRelu6),
+      make_case("relu6, 5 channels", {2, 5, 4, 4}, kRelu6),
+      make_case("rows, relu6", {8, 19}, kRelu6),
+      make_case("inference, relu6", {2, 16, 4, 4}, kInference | kRelu6),
       make_case("residual", {2, 6, 4, 4}, kWithResidual),
       make_case("residual, relu", {2, 16, 3, 3}, kWithResidual | kRelu),
       make_case("residual, relu, 5 channels", {2, 5, 4, 4}, kWithResidual | kRelu),
@@ -123,6 +134,7 @@ std::vector<Case> cases() {
       make_case("3x1 images of 17 channels", {2, 17, 3, 1}, kRelu),
       make_case("inference, 1x1 images, batch 1", {1, 5, 1, 1}, kInference | kRelu),
       make_case("64 channels, relu", {4, 64, 16, 16}, kRelu | kLarge),
+      make_case("64 channels, relu6", {4, 64, 16, 16}, kRelu6 | kLarge),
       make_case("32 channels, residual, relu", {4, 32, 16, 16}, kWithResidual | kRelu | kLarge),
   };
 }

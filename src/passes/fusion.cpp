@@ -49,9 +49,11 @@ std::optional<Fusion> fuse_activation(const Graph& graph, const Node& node) {
       producer.attrs<DenseAttributes>().activation == Activation::none) {
     attributes = changed<DenseAttributes>(
         producer, [&](auto& a) { a.activation = node.attrs<ActivationAttributes>().activation; });
-  } else if (op == "relu" && producer.op->name == "batch_norm" &&
-             !producer.attrs<BatchNormAttributes>().relu) {
-    attributes = changed<BatchNormAttributes>(producer, [](auto& a) { a.relu = true; });
+  } else if ((op == "relu" || (op == "relu6" && !producer.has_input(5))) &&
+             producer.op->name == "batch_norm" &&
+             producer.attrs<BatchNormAttributes>().activation == Activation::none) {
+    attributes = changed<BatchNormAttributes>(
+        producer, [&](auto& a) { a.activation = node.attrs<ActivationAttributes>().activation; });
   } else if (op == "relu" && producer.op->name == "add" && !producer.attrs<AddAttributes>().relu) {
     attributes = changed<AddAttributes>(producer, [](auto& a) { a.relu = true; });
   } else {
@@ -71,7 +73,8 @@ std::optional<Fusion> fuse_residual(const Graph& graph, const Node& node,
     const Value value = node.inputs[side];
     const Node& producer = graph.node(value);
     if (producer.op->name != "batch_norm" || uses[value.node] != 1) continue;
-    if (producer.attrs<BatchNormAttributes>().relu || producer.has_input(5)) continue;
+    const bool activated = producer.attrs<BatchNormAttributes>().activation != Activation::none;
+    if (activated || producer.has_input(5)) continue;
     Fusion fusion{value.node, producer.inputs, producer.attributes};
     fusion.inputs.resize(5);
     fusion.inputs.push_back(node.inputs[1 - side]);
@@ -122,9 +125,8 @@ std::string fused_name(const Node& node) {
   Activation activation = Activation::none;
   if (op == "dense") activation = node.attrs<DenseAttributes>().activation;
   if (op == "batch_norm" && node.has_input(5)) name += " + add";
-  const bool rectified = (op == "batch_norm" && node.attrs<BatchNormAttributes>().relu) ||
-                         (op == "add" && node.attrs<AddAttributes>().relu);
-  if (rectified) activation = Activation::relu;
+  if (op == "batch_norm") activation = node.attrs<BatchNormAttributes>().activation;
+  if (op == "add" && node.attrs<AddAttributes>().relu) activation = Activation::relu;
   if (activation != Activation::none) name += fmt::format(" + {}", name_of(activation));
   return name;
 }

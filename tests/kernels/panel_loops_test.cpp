@@ -45,7 +45,7 @@ struct PanelData {
         residual(random_values<T>(extent(p), 4)),
         mean(random_values<float>(p.lanes, 5)),
         factor(random_values<float>(p.lanes, 6)),
-        offset(random_values<float>(p.lanes, 7)),
+        offset(random_values<float>(p.lanes, 7, -2, 6)),
         slope(random_values<float>(p.lanes, 8)),
         constant(random_values<float>(p.lanes, 9)) {}
   std::vector<T> x, dy, y, residual;
@@ -54,8 +54,9 @@ struct PanelData {
   double centred(int64_t i, int64_t l) const { return double{to_float(x[i])} - mean[l]; }
   double normal(int64_t i, int64_t l) const { return centred(i, l) * factor[l] + offset[l]; }
   double masked(Mask mask, int64_t i, int64_t l) const {
-    const double open = mask == Mask::input ? normal(i, l) : to_float(y[i]);
-    return mask == Mask::none || open > 0 ? to_float(dy[i]) : 0;
+    const double open = mask == Mask::output ? to_float(y[i]) : normal(i, l);
+    const bool below = mask != Mask::input6 || open < 6;
+    return mask == Mask::none || (open > 0 && below) ? to_float(dy[i]) : 0;
   }
 };
 
@@ -89,14 +90,17 @@ TEST_P(PanelLoopsTest, NormaliseMatchesItsFormula) {
     using T = decltype(t);
     for (const Panel& p : panels()) {
       const PanelData<T> d(p);
-      for (const bool relu : {false, true}) {
+      for (const Rectifier rectifier : {Rectifier::none, Rectifier::relu, Rectifier::relu6}) {
+        const double least = rectifier == Rectifier::none ? -INFINITY : 0;
+        const double most = rectifier == Rectifier::relu6 ? 6 : INFINITY;
         for (const T* residual : {static_cast<const T*>(nullptr), d.residual.data()}) {
+          if (residual && rectifier == Rectifier::relu6) continue;
           std::vector<T> y(extent(p), stored<T>(42)), expected = y;
           typed<T>().normalise(p, {d.x.data(), residual, y.data(), d.mean.data(), d.factor.data(),
-                                   d.offset.data(), relu});
+                                   d.offset.data(), rectifier});
           for_elements(p, [&](int64_t i, int64_t l) {
             const double v = d.normal(i, l) + (residual ? to_float(residual[i]) : 0);
-            expected[i] = stored<T>(static_cast<float>(relu ? std::max(v, 0.0) : v));
+            expected[i] = stored<T>(static_cast<float>(std::clamp(v, least, most)));
           });
           for (size_t i = 0; i < y.size(); ++i) {
             const double e = to_float(expected[i]);
@@ -113,7 +117,7 @@ TEST_P(PanelLoopsTest, NormaliseGradMatchesItsFormula) {
     using T = decltype(t);
     for (const Panel& p : panels()) {
       const PanelData<T> d(p);
-      for (const Mask mask : {Mask::none, Mask::input, Mask::output}) {
+      for (const Mask mask : {Mask::none, Mask::input, Mask::input6, Mask::output}) {
         const bool residual = mask == Mask::output;
         std::vector<T> dx(extent(p), stored<T>(42)), dresidual = dx, expected = dx, expected_r = dx;
         const NormaliseGradArgs<T> args{

@@ -28,7 +28,7 @@ struct BatchNormTest : ::testing::Test {
   Tensor with_residual(Tensor x, Tensor residual, bool relu) {
     const int64_t channels = x.shape()[1];
     auto a = std::make_shared<BatchNormAttributes>();
-    a->relu = relu;
+    if (relu) a->activation = Activation::relu;
     return graph.append(find_op("batch_norm"),
                         {x.value, vector(channels).value, vector(channels).value,
                          statistics(channels).value, statistics(channels).value, residual.value},
@@ -59,6 +59,10 @@ TEST_F(BatchNormTest, Errors) {
               with_residual(x, input(graph, {4, 6, 3, 2}), true);
             }),
             "layer bn: x [4, 6, 3, 3] and residual [4, 6, 3, 2] must have the same shape");
+  attributes.activation = Activation::tanh;
+  EXPECT_EQ(
+      error(x, 6, 6),
+      "layer bn: batch norm does not take the activation 'tanh'; use an op of its own for it");
   attributes.epsilon = 0;
   EXPECT_EQ(error(x, 6, 6),
             "layer bn: batch norm's epsilon 0 must be above 0 and its momentum 0.9 in [0, 1]");

@@ -50,6 +50,18 @@ TEST(Fusion, LeavesABiasBehindAnActivationThere) {
   EXPECT_EQ(ops_of(fuse(g)), (Ops{"dense", "scale_bias"}));
 }
 
+TEST(Fusion, PutsARelu6IntoBatchNormWithoutAResidual) {
+  Graph g;
+  const Tensor x = input(g, {2, 4, 8, 8});
+  g.set_output("y", relu6(batch_norm(x, {}, "bn")).value);
+  const Graph fused = fuse(g);
+  EXPECT_EQ(ops_of(fused), Ops{"batch_norm"});
+  EXPECT_EQ(fused.node(fused.output("y")).attrs<BatchNormAttributes>().activation,
+            Activation::relu6);
+  g.set_output("y", relu6(add(batch_norm(x, {}, "bn2"), x)).value);
+  EXPECT_EQ(ops_of(fuse(remove_dead(g))), (Ops{"batch_norm", "relu6"}));
+}
+
 TEST(Fusion, MakesAResidualBlockEndInOneNode) {
   Graph g;
   const Tensor x = input(g, {2, 4, 8, 8});
@@ -57,7 +69,7 @@ TEST(Fusion, MakesAResidualBlockEndInOneNode) {
   const Graph fused = fuse(g);
   EXPECT_EQ(ops_of(fused), Ops{"batch_norm"});
   const Node& node = fused.node(fused.output("y"));
-  EXPECT_TRUE(node.attrs<BatchNormAttributes>().relu);
+  EXPECT_EQ(node.attrs<BatchNormAttributes>().activation, Activation::relu);
   EXPECT_TRUE(node.has_input(5));
 }
 

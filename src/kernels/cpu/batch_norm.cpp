@@ -10,6 +10,18 @@ namespace {
 
 enum Input { kX, kScale, kShift, kRunningMean, kRunningVariance, kResidual };
 
+Rectifier rectifier_of(Activation activation) {
+  if (activation == Activation::relu) return Rectifier::relu;
+  return activation == Activation::relu6 ? Rectifier::relu6 : Rectifier::none;
+}
+
+/// `has_output`: the gradient's kernel sees y.
+Mask mask_of(Activation activation, bool has_output) {
+  if (activation == Activation::none) return Mask::none;
+  if (activation == Activation::relu6) return Mask::input6;
+  return has_output ? Mask::output : Mask::input;
+}
+
 /// One training run of the node: the statistics of a panel and then, while the cache holds it, its
 /// normalisation.
 template <typename T>
@@ -83,7 +95,7 @@ struct Training {
     panels.for_parts(panel, slice, [&](const Panel& part, int64_t offset) {
       typed_loops<T>().normalise(part, {x() + offset, residual() ? residual() + offset : nullptr,
                                         as<T>(o.outputs[0]) + offset, mean.data(), factor.data(),
-                                        shift.data(), attributes.relu});
+                                        shift.data(), rectifier_of(attributes.activation)});
     });
     return inverse_std;
   }
@@ -218,8 +230,7 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
   if (attributes.residual) kernel.outputs.push_back(x);
   kernel.scratch_bytes = panels.scratch_bytes();
   kernel.implementation = loops_implementation();
-  Mask mask = Mask::none;
-  if (attributes.relu) mask = context.node.has_input(kY) ? Mask::output : Mask::input;
+  const Mask mask = mask_of(attributes.activation, context.node.has_input(kY));
   kernel.bind = [=](Operands o) {
     return with_storage(x, [&](auto t) -> Call { return Gradient<decltype(t)>{mask, panels, o}; });
   };

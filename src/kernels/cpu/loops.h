@@ -19,19 +19,23 @@ struct Panel {
 };
 inline constexpr int64_t kMaxLanes = 64;
 
-/// y = relu?((x − mean)·factor + offset + residual)
+/// What follows a normalisation; relu6 only where there is no residual.
+enum class Rectifier { none, relu, relu6 };
+
+/// y = rectified((x − mean)·factor + offset + residual)
 template <typename T>
 struct NormaliseArgs {
   const T* x;
   const T* residual;  // may be null
   T* y;
   const float *mean, *factor, *offset;
-  bool relu;
+  Rectifier rectifier;
 };
 
-/// Where the ReLU behind a normalisation let the gradient through: everywhere (there was none),
-/// where (x − mean)·factor + offset > 0, or where the output y > 0.
-enum class Mask { none, input, output };
+/// Where the rectifier behind a normalisation let the gradient through: everywhere (there was
+/// none), where (x − mean)·factor + offset > 0, where that was below 6 too, or where the output y >
+/// 0.
+enum class Mask { none, input, input6, output };
 
 /// With dy' = dy where the mask is open, else 0:
 /// dx = factor·dy' + slope·(x − mean) + constant and dresidual = dy'.

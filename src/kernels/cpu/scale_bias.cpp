@@ -27,7 +27,7 @@ void scale_and_shift(const Panels& panels, int64_t panel, int64_t slice, const v
   panels.for_parts(panel, slice, [&](const Panel& part, int64_t offset) {
     typed_loops<T>().normalise(
         part, {static_cast<const T*>(x) + offset, nullptr, static_cast<T*>(y) + offset,
-               kZeros.data(), scale.data(), bias.data(), false});
+               kZeros.data(), scale.data(), bias.data(), Rectifier::none});
   });
 }
 

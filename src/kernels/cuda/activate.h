@@ -24,4 +24,21 @@ CROSSBOW_GPU inline float activate(Activation activation, float x) {
   return x;
 }
 
+/// The derivative at the point whose activation is y.
+CROSSBOW_GPU inline float derivative(Activation activation, float y) {
+  switch (activation) {
+    case Activation::none:
+      return 1;
+    case Activation::relu:
+      return y > 0 ? 1 : 0;
+    case Activation::relu6:
+      return y > 0 && y < 6 ? 1 : 0;
+    case Activation::sigmoid:
+      return y * (1 - y);
+    case Activation::tanh:
+      return 1 - y * y;
+  }
+  return 1;
+}
+
 }  // namespace crossbow::CROSSBOW_GRID

@@ -6,23 +6,6 @@
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
-/// The derivative at the point whose activation is y.
-CROSSBOW_GPU float derivative(Activation activation, float y) {
-  switch (activation) {
-    case Activation::none:
-      return 1;
-    case Activation::relu:
-      return y > 0 ? 1 : 0;
-    case Activation::relu6:
-      return y > 0 && y < 6 ? 1 : 0;
-    case Activation::sigmoid:
-      return y * (1 - y);
-    case Activation::tanh:
-      return 1 - y * y;
-  }
-  return 1;
-}
-
 template <typename T>
 struct Activate {
   Activation activation;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/cuda/activate.h"
 #include "kernels/cuda/prepare.h"
 
 namespace crossbow::CROSSBOW_GRID {
@@ -60,12 +61,12 @@ struct Normalise {
       const int64_t i = row * shape.channels + c;
       float value = factor * (x[i] - mean) + shift[c];
       if (residual) value += residual[i];
-      y[i] = attributes.relu && value < 0 ? 0 : value;
+      y[i] = activate(attributes.activation, value);
     });
   }
 };
 
-/// With g = dy·[y > 0] and x̂ = (x − mean)·inverse_std, sums over a channel's m elements:
+/// With g = dy·activation'(y) and x̂ = (x − mean)·inverse_std, sums over a channel's m elements:
 /// dshift = Σg, dscale = Σ g·x̂, dx = scale·inverse_std·(g − dshift/m − x̂·dscale/m).
 template <typename T>
 struct Gradient {
@@ -83,9 +84,9 @@ struct Gradient {
     return (x[i] - mean[c]) * inverse_std[c];
   }
   CROSSBOW_GPU float g(int64_t i, int64_t c) const {
-    if (!attributes.relu) return dy[i];
+    if (attributes.activation == Activation::none) return dy[i];
     const float output = y ? static_cast<float>(y[i]) : scale[c] * normalised(i, c) + shift[c];
-    return output > 0 ? static_cast<float>(dy[i]) : 0;
+    return dy[i] * derivative(attributes.activation, output);
   }
   CROSSBOW_GPU Pair operator()(int64_t row, int64_t c) const {
     const int64_t i = row * shape.channels + c;

@@ -11,24 +11,6 @@ void activation(const Run& run) {
   for (int64_t i = 0; i < run.out_shape().elements(); ++i) y[i] = activate(kind, x[i]);
 }
 
-/// The derivative at the point whose activation is y.
-template <typename T>
-T derivative(Activation activation, T y) {
-  switch (activation) {
-    case Activation::none:
-      return 1;
-    case Activation::relu:
-      return y > 0 ? 1 : 0;
-    case Activation::relu6:
-      return y > 0 && y < 6 ? 1 : 0;
-    case Activation::sigmoid:
-      return y * (1 - y);
-    case Activation::tanh:
-      return 1 - y * y;
-  }
-  fail("the reference device has no derivative of the activation '{}'", name_of(activation));
-}
-
 template <typename T>
 void activation_grad(const Run& run) {
   const T* dy = run.in<T>(0);

@@ -56,12 +56,12 @@ void batch_norm(const Run& run) {
     for_channel(shape, c, [&](int64_t i) {
       T value = scale[c] * (x[i] - used.mean) * inverse_std + shift[c];
       if (residual) value += residual[i];
-      y[i] = a.relu ? std::max(value, T{0}) : value;
+      y[i] = activate(a.activation, value);
     });
   }
 }
 
-/// With g = dy·[y > 0] and x̂ = (x − mean)·inverse_std, sums over a channel's m elements:
+/// With g = dy·activation'(y) and x̂ = (x − mean)·inverse_std, sums over a channel's m elements:
 /// dshift = Σg, dscale = Σ g·x̂, dx = scale·inverse_std·(g − dshift/m − x̂·dscale/m).
 template <typename T>
 void batch_norm_grad(const Run& run) {
@@ -80,9 +80,8 @@ void batch_norm_grad(const Run& run) {
   for (int64_t c = 0; c < shape[1]; ++c) {
     const auto normalised = [&](int64_t i) { return (x[i] - mean[c]) * inverse_std[c]; };
     const auto g = [&](int64_t i) {
-      if (!a.relu) return dy[i];
       const T output = y ? y[i] : scale[c] * normalised(i) + shift[c];
-      return output > 0 ? dy[i] : T{0};
+      return dy[i] * derivative(a.activation, output);
     };
     T dscale = 0, dshift = 0;
     for_channel(shape, c, [&](int64_t i) {

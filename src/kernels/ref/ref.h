@@ -84,4 +84,22 @@ T activate(Activation activation, T x) {
   fail("the reference device has no activation '{}'", name_of(activation));
 }
 
+/// The derivative at the point whose activation is y.
+template <typename T>
+T derivative(Activation activation, T y) {
+  switch (activation) {
+    case Activation::none:
+      return 1;
+    case Activation::relu:
+      return y > 0 ? 1 : 0;
+    case Activation::relu6:
+      return y > 0 && y < 6 ? 1 : 0;
+    case Activation::sigmoid:
+      return y * (1 - y);
+    case Activation::tanh:
+      return 1 - y * y;
+  }
+  fail("the reference device has no derivative of the activation '{}'", name_of(activation));
+}
+
 }  // namespace crossbow::ref

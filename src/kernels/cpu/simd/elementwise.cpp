@@ -23,10 +23,6 @@ F32 add(F32 a, F32 b) {
 F32 add_relu(F32 a, F32 b) {
   return relu(a + b);
 }
-F32 relu6(F32 x) {
-  const F32 y = relu(x);
-  return y > 6 ? broadcast(6) : y;
-}
 F32 multiply(F32 a, F32 b) {
   return a * b;
 }

@@ -142,7 +142,14 @@ struct Normal {
   F32 operator()(int k, int h, F32 x) const { return x * factor.at[k].v[h] + shift.at[k].v[h]; }
 };
 
-template <bool residual, bool rectify, typename T>
+template <Rectifier rectifier>
+F32 rectified(F32 y) {
+  if constexpr (rectifier == Rectifier::relu) return relu(y);
+  if constexpr (rectifier == Rectifier::relu6) return relu6(y);
+  return y;
+}
+
+template <bool residual, Rectifier rectifier, typename T>
 void normalise_as(const Panel& panel, const NormaliseArgs<T>& args) {
   for_columns(panel, [&]<int K, bool Part>(const Column<K, Part> column) {
     const auto a = args;
@@ -153,7 +160,7 @@ void normalise_as(const Panel& panel, const NormaliseArgs<T>& args) {
         if constexpr (residual) added = column.load(a.residual + offset, k);
         for (int h = 0; h < 2; ++h) {
           const F32 y = normal(k, h, v.v[h]) + added.v[h];
-          v.v[h] = rectify ? relu(y) : y;
+          v.v[h] = rectified<rectifier>(y);
         }
         column.store(a.y + offset, k, v);
       }
@@ -163,13 +170,19 @@ void normalise_as(const Panel& panel, const NormaliseArgs<T>& args) {
 
 template <typename T>
 void normalise(const Panel& panel, const NormaliseArgs<T>& a) {
-  const auto f = a.residual
-                     ? (a.relu ? normalise_as<true, true, T> : normalise_as<true, false, T>)
-                     : (a.relu ? normalise_as<false, true, T> : normalise_as<false, false, T>);
-  f(panel, a);
+  switch (a.rectifier) {
+    case Rectifier::none:
+      return a.residual ? normalise_as<true, Rectifier::none>(panel, a)
+                        : normalise_as<false, Rectifier::none>(panel, a);
+    case Rectifier::relu:
+      return a.residual ? normalise_as<true, Rectifier::relu>(panel, a)
+                        : normalise_as<false, Rectifier::relu>(panel, a);
+    case Rectifier::relu6:
+      return normalise_as<false, Rectifier::relu6>(panel, a);
+  }
 }
 
-/// Of row `offset`, pair k: x, and dy where the ReLU let it through.
+/// Of row `offset`, pair k: x, and dy where the rectifier let it through.
 struct Masked {
   Pair x, dy;
 
@@ -180,8 +193,11 @@ struct Masked {
     Pair y = m.x;
     if constexpr (mask == Mask::output) y = column.load(a.y + offset, k);
     for (int h = 0; h < 2; ++h) {
-      if constexpr (mask == Mask::input) y.v[h] = normal(k, h, m.x.v[h]);
+      if constexpr (mask == Mask::input || mask == Mask::input6) {
+        y.v[h] = normal(k, h, m.x.v[h]);
+      }
       if constexpr (mask != Mask::none) m.dy.v[h] = y.v[h] > 0 ? m.dy.v[h] : F32{};
+      if constexpr (mask == Mask::input6) m.dy.v[h] = y.v[h] < 6 ? m.dy.v[h] : F32{};
     }
     return m;
   }
@@ -237,6 +253,8 @@ void normalise_grad_sums(const Panel& panel, const NormaliseGradArgs<T>& a, doub
       return grad_sums<Mask::none>(panel, a, sums);
     case Mask::input:
       return grad_sums<Mask::input>(panel, a, sums);
+    case Mask::input6:
+      return grad_sums<Mask::input6>(panel, a, sums);
     case Mask::output:
       return grad_sums<Mask::output>(panel, a, sums);
   }
@@ -249,6 +267,8 @@ void normalise_grad(const Panel& panel, const NormaliseGradArgs<T>& a) {
       return grad<Mask::none, false>(panel, a);
     case Mask::input:
       return grad<Mask::input, false>(panel, a);
+    case Mask::input6:
+      return grad<Mask::input6, false>(panel, a);
     case Mask::output:
       return a.dresidual ? grad<Mask::output, true>(panel, a) : grad<Mask::output, false>(panel, a);
   }

@@ -157,6 +157,10 @@ inline F32 max(F32 a, F32 b) {
 inline F32 relu(F32 x) {
   return max(F32{}, x);
 }
+inline F32 relu6(F32 x) {
+  const F32 y = relu(x);
+  return y > 6 ? broadcast(6) : y;
+}
 inline F32 abs(F32 x) {
   return (F32)((U32)x & 0x7FFFFFFF);
 }
