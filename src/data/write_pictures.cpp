@@ -140,7 +140,8 @@ int64_t to_records(const fs::path& path, const Piece& piece, const Info& info,
 /// Into a tar, by libarchive, whose memory is `bytes`.
 class TarWriter {
  public:
-  explicit TarWriter(AtomicFile& file) : file_(file), archive_(archive_write_new(), archive_write_free) {
+  explicit TarWriter(AtomicFile& file)
+      : file_(file), archive_(archive_write_new(), archive_write_free) {
     if (!archive_) throw std::bad_alloc();
     archive_write_set_format_ustar(archive_.get());
     archive_write_set_bytes_per_block(archive_.get(), 0);
