@@ -21,7 +21,8 @@ Examples:
 int run(const std::string& set, bool json) {
   Reporter reporter(stderr);
   data::OpenOptions options;
-  options.keep_encoded = true;
+  options.keep_encoded = options.skip_bad = true;
+  options.image_size = {1, 1};  // of which none is made
   options.progress = [&](std::string_view what, int64_t done, int64_t total) {
     reporter.loading(what, done, total);
   };

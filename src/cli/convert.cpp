@@ -1,6 +1,9 @@
 // crossbow convert
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <optional>
+
 #include "cli/command.h"
 #include "cli/reporter.h"
 #include "core/error.h"
@@ -29,7 +32,7 @@ Examples:
 
 struct Arguments {
   std::string from, to;
-  int64_t short_side = 0;
+  std::optional<int64_t> short_side;
   std::optional<int> quality;
   bool skip_bad = false, json = false;
 };
@@ -55,7 +58,7 @@ int write_rows(const Arguments& arguments, const std::string& path) {
     fail_usage("FROM '{}': it is a set of images; libsvm:FILE holds rows of numbers",
                arguments.from);
   }
-  if (arguments.short_side > 0 || arguments.quality || arguments.skip_bad) {
+  if (arguments.short_side || arguments.quality || arguments.skip_bad) {
     fail_usage("--short-side, --quality and --skip-bad are for pictures, not for rows of numbers");
   }
   const auto dataset = data::open_dataset(arguments.from);
@@ -85,9 +88,11 @@ data::WriteOptions options_of(const Arguments& arguments, const Target& target) 
     fail_usage("FROM '{}': it holds rows of numbers, which can be written as libsvm:FILE",
                arguments.from);
   }
-  if (arguments.short_side < 0)
-    fail_usage("--short-side {}: it must be at least 1", arguments.short_side);
-  options.short_side = arguments.short_side;
+  constexpr int64_t kLongest = 65500;  // of a JPEG
+  if (arguments.short_side && (*arguments.short_side < 1 || *arguments.short_side > kLongest)) {
+    fail_usage("--short-side {}: it must be in 1 to {}", *arguments.short_side, kLongest);
+  }
+  options.short_side = arguments.short_side.value_or(0);
   if (arguments.quality) {
     if (options.short_side == 0) {
       fail_usage("--quality {}: pictures stay as they are; give --short-side too",
@@ -102,17 +107,29 @@ data::WriteOptions options_of(const Arguments& arguments, const Target& target) 
   return options;
 }
 
+/// The same from wherever it is called.
+std::string full_name(const std::string& set) {
+  const size_t colon = set.find(':');
+  if (colon == set.npos) return set;
+  std::error_code ignored;
+  const auto path = std::filesystem::weakly_canonical(set.substr(colon + 1), ignored);
+  return set.substr(0, colon + 1) + path.string();
+}
+
 int write_pictures(const Arguments& arguments, const Target& target) {
   data::WriteOptions options = options_of(arguments, target);
   data::OpenOptions open;
   open.keep_encoded = true;
+  open.skip_bad = arguments.skip_bad;
+  open.image_size = {1, 1};  // of which none is made
   Reporter reporter(stderr);
   open.progress = options.progress = [&](std::string_view what, int64_t done, int64_t total) {
     reporter.loading(what, done, total);
   };
   const auto dataset = data::open_dataset(arguments.from, open);
   if (!dataset->info.note.empty()) reporter.note(dataset->info.note);
-  const data::Written w = data::write_pictures(*dataset, arguments.from, target.path, options);
+  const data::Written w =
+      data::write_pictures(*dataset, full_name(arguments.from), target.path, options);
   reporter.finish();
   for (const std::string& reason : w.skipped) complain("crossbow convert", "left out " + reason);
   if (arguments.json) {

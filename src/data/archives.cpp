@@ -47,8 +47,17 @@ bool is_archive(std::string_view name, Container container) {
   return name.find(".tfrecord") != name.npos || shard_number(name).has_value();
 }
 
-bool names_any(std::string_view name, std::initializer_list<std::string_view> parts) {
-  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
+/// Whether one of the words stands in the name, with no letters around it.
+bool names_any(std::string_view name, std::initializer_list<std::string_view> words) {
+  const auto is_letter = [&](size_t at) {
+    return at < name.size() && ((name[at] | 32) >= 'a' && (name[at] | 32) <= 'z');
+  };
+  return std::ranges::any_of(words, [&](std::string_view word) {
+    for (size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1)) {
+      if (!is_letter(at - 1) && !is_letter(at + word.size())) return true;
+    }
+    return false;
+  });
 }
 
 void expect_all_shards(const Path& folder, const std::vector<std::string>& names) {
@@ -57,7 +66,11 @@ void expect_all_shards(const Path& folder, const std::vector<std::string>& names
     const auto shard = shard_number(name);
     if (!shard) continue;
     auto& [all, there] = sets[shard->set];
-    all = std::max(all, shard->all);
+    if (!there.empty() && all != shard->all) {
+      fail("{} has files of two sets, {}-N-of-{:05} and -of-{:05}: take one of them away",
+           folder.string(), shard->set, all, shard->all);
+    }
+    all = shard->all;
     there.insert(shard->number);
   }
   for (const auto& [set, numbers] : sets) {
@@ -75,6 +88,7 @@ struct Part {
   std::vector<PictureEntry> entries;
   std::vector<int64_t> labels;
   std::map<int64_t, std::string> class_names;
+  std::vector<std::string> bad;  // records that cannot be read
 
   void add(const PictureEntry& entry, int64_t label, const std::string& class_name) {
     if (label >= kMostClasses) {
@@ -87,18 +101,21 @@ struct Part {
   }
 };
 
-Part read_records(const Path& path) {
+Part read_records(const Path& path, bool skip_bad) {
   Part part;
-  naming_file(path, [&] {
-    scan_records(bytes_of_file(path), [&](int64_t begin, std::span<const uint8_t> data) {
-      const Example example = parse_example(data);
-      part.add({.offset = static_cast<uint64_t>(begin + kRecordHead),
-                .length = static_cast<uint32_t>(data.size()),
-                .begin = static_cast<uint32_t>(example.begin),
-                .size = static_cast<uint32_t>(example.size)},
-               example.label, example.class_name);
-    });
-  });
+  const auto record = [&](int64_t begin, std::span<const uint8_t> data) {
+    const Example example = parse_example(data);
+    part.add({.offset = static_cast<uint64_t>(begin + kRecordHead),
+              .length = static_cast<uint32_t>(data.size()),
+              .begin = static_cast<uint32_t>(example.begin),
+              .size = static_cast<uint32_t>(example.size)},
+             example.label, example.class_name);
+  };
+  const auto bad = [&](const std::string& reason) {
+    if (!skip_bad) fail("{}", reason);
+    part.bad.push_back(fmt::format("{}: {}", path.string(), reason));
+  };
+  naming_file(path, [&] { scan_records(bytes_of_file(path), record, bad); });
   return part;
 }
 
@@ -118,23 +135,40 @@ std::vector<std::string> read_class_names(const Path& path) {
   if (type_of(path) != std::filesystem::file_type::regular) return {};
   std::vector<std::string> names;
   std::istringstream lines(read_text_file(path, size_t{64} << 20));
-  for (std::string line; std::getline(lines, line);) names.push_back(std::move(line));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    names.push_back(std::move(line));
+  }
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  if (std::ssize(names) > kMostClasses) {
+    fail("{} has {} lines: a set has at most {} classes", path.string(), names.size(),
+         kMostClasses);
+  }
   return names;
+}
+
+void expect_pictures(const Path& folder, const PictureList& list, std::string_view part) {
+  if (!list.entries.empty()) return;
+  fail("{}: the archives for {} hold no pictures (a tar of tars must be unpacked first)",
+       folder.string(), part);
 }
 
 }  // namespace
 
 Archives find_archives(const Path& folder, Container container) {
   Archives archives;
+  std::vector<std::string> tests;  // whose classes are often not published
   const auto add = [&](const std::string& within, std::string_view part) {
-    for (const std::string& name : files_in(within.empty() ? folder : folder / within)) {
+    for (const std::string& name : files_in(folder / within)) {
       if (!is_archive(name, container)) continue;
-      const std::string path = within.empty() ? name : within + '/' + name;
+      const std::string path = (Path(within) / name).string();
       const std::string_view said = part.empty() ? std::string_view(name) : part;
       if (names_any(said, {"train"})) {
         archives.train.push_back(path);
-      } else if (names_any(said, {"val", "test"})) {
+      } else if (names_any(said, {"validation", "val"})) {
         archives.test.push_back(path);
+      } else if (names_any(said, {"test"})) {
+        tests.push_back(path);
       }
     }
   };
@@ -143,6 +177,7 @@ Archives find_archives(const Path& folder, Container container) {
   for (const char* part : {"train", "val", "validation", "test"}) {
     if (is_folder(folder / part)) add(part, part);
   }
+  if (archives.test.empty()) archives.test = std::move(tests);
   for (const auto* names : {&archives.train, &archives.test}) expect_all_shards(folder, *names);
   return archives;
 }
@@ -155,11 +190,14 @@ PictureIndex index_archives(const Path& folder, Container container, const Archi
   parallel_for(std::ssize(names), options, "indexing archives", [&](int64_t i) {
     const Path path = folder / names[static_cast<size_t>(i)];
     parts[static_cast<size_t>(i)] =
-        container == Container::tar ? read_tar(path) : read_records(path);
+        container == Container::tar ? read_tar(path) : read_records(path, options.skip_bad);
   });
 
   PictureIndex index;
   index.container = container;
+  for (Part& part : parts) {
+    std::ranges::move(part.bad, std::back_inserter(index.bad));
+  }
   int64_t classes = 0;
   std::map<int64_t, std::string> class_names;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -170,6 +208,7 @@ PictureIndex index_archives(const Path& folder, Container container, const Archi
     for (size_t k = 0; k < parts[i].entries.size(); ++k) {
       const int64_t label = parts[i].labels[k];
       if (training) classes = std::max(classes, label + 1);
+      if (classes == 0) expect_pictures(folder, index.train, "training");
       if (label >= classes) {
         fail("{}: picture {} is of class {}, and training has {} classes, counted from 0",
              (folder / names[i]).string(), k, label, classes);
@@ -181,17 +220,13 @@ PictureIndex index_archives(const Path& folder, Container container, const Archi
     class_names.merge(parts[i].class_names);
     parts[i] = {};
   }
-  for (const PictureList* list : {&index.train, &index.test}) {
-    if (list->entries.empty()) {
-      fail("{}: the archives for {} hold no picture", folder.string(),
-           list == &index.train ? "training" : "the test");
-    }
-  }
+  expect_pictures(folder, index.train, "training");
+  expect_pictures(folder, index.test, "the test");
   index.classes = numbered_classes(classes);
-  if (std::ssize(class_names) == classes) {
+  if (auto named = read_class_names(folder / kClassNames); std::ssize(named) >= classes) {
+    index.classes = std::move(named);
+  } else if (std::ssize(class_names) == classes) {
     for (const auto& [label, name] : class_names) index.classes[static_cast<size_t>(label)] = name;
-  } else if (auto names = read_class_names(folder / kClassNames); std::ssize(names) >= classes) {
-    index.classes = std::move(names);
   }
   return index;
 }

@@ -18,18 +18,19 @@ struct Archives {
   bool found() const { return !train.empty() && !test.empty(); }
 };
 
-/// A file beside the archives with the names of the classes, a line each, where these do not hold
-/// them.
+/// A file beside the archives with the names of the classes, a line each.
 constexpr const char* kClassNames = "classes.txt";
 
 /// Those of that kind whose names, or whose folder's, say that they are for training (`train`) or
-/// the test (`validation`, `val` or `test`). TFRecords are told by `.tfrecord` or by
+/// the test (`validation` or `val`, or where there are none, `test`). TFRecords are told by
+/// `.tfrecord` or by
 /// `-00000-of-01024`, tars by `.tar`. Throws Error if some of a number that the names tell are
 /// missing.
 Archives find_archives(const std::filesystem::path& folder, Container container);
 
 /// Reads all of them. Without sources and stamps. Throws Error, which names the archive and the
-/// place in it, for a damaged one, or for a label of a class that training has not.
+/// place in it, for a damaged one, unless `options` skip records that cannot be read; or for a
+/// label of a class that training has not.
 PictureIndex index_archives(const std::filesystem::path& folder, Container container,
                             const Archives& archives, const OpenOptions& options);
 

@@ -7,25 +7,30 @@
 #include "core/error.h"
 #include "data/image.h"
 #include "data/parallel.h"
-#include "data/source.h"
 
 namespace crossbow::data {
 
 std::vector<std::string> check_samples(const Dataset& dataset, const OpenOptions& options) {
-  std::vector<std::string> all;
+  std::vector<std::string> all = dataset.bad;
   for (const Split* split : {dataset.train.get(), dataset.test.get()}) {
     std::mutex mutex;
     std::vector<std::pair<int64_t, std::string>> bad;
     parallel_for(split->size(), options, "checking", [&](int64_t i) {
       thread_local std::vector<uint8_t> file;
+      const auto keep = [&](std::string reason) {
+        const std::lock_guard lock(mutex);
+        bad.emplace_back(i, std::move(reason));
+      };
       try {
         const Sample sample = split->sample(i, &file);
-        if (const auto* const picture = std::get_if<EncodedPicture>(&sample)) {
-          naming_file(split->name_of(i), [&] { decode_image(picture->file); });
+        const auto* const picture = std::get_if<EncodedPicture>(&sample);
+        try {
+          if (picture) decode_image(picture->file);
+        } catch (const Error& e) {
+          keep(fmt::format("{}: {}", split->name_of(i), e.what()));
         }
       } catch (const Error& e) {
-        const std::lock_guard lock(mutex);
-        bad.emplace_back(i, e.what());
+        keep(e.what());
       }
     });
     std::ranges::sort(bad);

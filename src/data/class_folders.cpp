@@ -15,7 +15,8 @@ std::vector<std::string> names_in(const fs::path& folder,
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
-    if (name.front() != '.' && (entry.*wanted)()) names.push_back(std::move(name));
+    const bool unfinished = name.find(".crossbow-") != name.npos;  // by a program that was killed
+    if (name.front() != '.' && !unfinished && (entry.*wanted)()) names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -41,12 +42,11 @@ PictureList list_part(const fs::path& folder, const std::string& part,
            name);
     }
     for (const std::string& file : files_in(folder / part / name)) {
-      list.entries.push_back({.file = static_cast<uint32_t>(list.files.size())});
-      list.files.add(part + '/' + name + '/' + file);
+      list.files.add(fmt::format("{}/{}/{}", part, name, file));
       list.labels.push_back(static_cast<int32_t>(at - classes.begin()));
     }
   }
-  if (list.entries.empty()) {
+  if (list.labels.empty()) {
     fail("{0} holds no images: put JPEG or PNG files in {0}/CLASS/", (folder / part).string());
   }
   return list;
@@ -62,15 +62,26 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names_in(folder, &fs::directory_entry::is_regular_file);
 }
 
+void expect_converted(const fs::path& folder) {
+  const fs::path path = folder / kConversion;
+  if (type_of(path) == fs::file_type::not_found) return;
+  if (read_text_file(path, size_t{256} << 20).find("\nwhole\n") != std::string::npos) return;
+  fail("{} is what `crossbow convert` has begun, and was interrupted: call that again",
+       folder.string());
+}
+
 bool is_folder(const fs::path& path) {
   return type_of(path) == fs::file_type::directory;
 }
 
 std::string test_part(const fs::path& folder) {
+  std::string found;
   for (const char* name : {"test", "val", "validation"}) {
-    if (is_folder(folder / name)) return name;
+    if (!is_folder(folder / name)) continue;
+    if (found.empty()) found = name;
+    if (!folders_in(folder / name).empty()) return name;
   }
-  return {};
+  return found;
 }
 
 bool has_class_folders(const fs::path& folder) {
@@ -80,7 +91,9 @@ bool has_class_folders(const fs::path& folder) {
 std::vector<std::string> class_folders(const fs::path& folder) {
   std::vector<std::string> paths;
   for (const std::string& part : {std::string("train"), test_part(folder)}) {
-    for (const std::string& name : folders_in(folder / part)) paths.push_back(part + '/' + name);
+    for (const std::string& name : folders_in(folder / part)) {
+      paths.push_back(fmt::format("{}/{}", part, name));
+    }
   }
   return paths;
 }

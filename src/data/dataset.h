@@ -128,6 +128,7 @@ class Split {
 struct Dataset {
   Info info;
   std::shared_ptr<const Split> train, test;
+  std::vector<std::string> bad = {};  // what was left out of it, and why
 
   /// The same, in batches of all numbers.
   Dataset dense() const {
@@ -143,6 +144,8 @@ struct OpenOptions {
   std::array<int64_t, 2> image_size{0, 0};
   /// The pictures of an `imagefolder` stay encoded, to be cut when they are asked for.
   bool keep_encoded = false;
+  /// Records that cannot be read are left out, and told in Dataset::bad; else the first ends it.
+  bool skip_bad = false;
   /// Sets whose pixels take at most so many bytes are decoded once and kept; 0 is 4 GiB or a
   /// quarter of the machine's memory, whichever is less.
   int64_t memory_budget = 0;
@@ -174,6 +177,9 @@ struct CatalogueEntry {
   bool found = false;              // whether opening NAME as it stands would find its files
   bool rows = false;               // of numbers instead of images
   bool pictures = false;           // of any size, which stay encoded
+
+  /// Whether images are made from pictures of any size.
+  bool has_pictures() const { return image.rank() == 0 && !rows; }
 };
 std::vector<CatalogueEntry> catalogue();
 /// Of the set that NAME or NAME:DIR opens, without `folder` and `found`. Throws UsageError for a

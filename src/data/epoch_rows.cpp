@@ -72,7 +72,7 @@ void EpochRows::start(int64_t epoch) {
 
 void EpochRows::shuffle_blocks(Rng& rng) {
   constexpr size_t kMixed = 64;
-  const auto block = options_.shuffle_block;
+  const int64_t block = std::min(options_.shuffle_block, size());
   std::vector<uint32_t> blocks(static_cast<size_t>((size() + block - 1) / block));
   std::iota(blocks.begin(), blocks.end(), 0);
   shuffle(blocks, rng);

@@ -26,10 +26,12 @@ std::shared_ptr<const Split> decode_all(const Split& split, const Shape& image,
     thread_local std::vector<uint8_t> file;
     thread_local PictureCutter cutter;
     const Sample sample = split.sample(i, &file);
-    naming_file(split.name_of(i), [&] {
+    try {
       const PictureSize size = cutter.open(std::get<EncodedPicture>(sample).file);
       cutter.cut(centred(size, image[1], image[2]), image, buffer.data() + i * bytes);
-    });
+    } catch (const Error& e) {
+      fail("{}: {}", split.name_of(i), e.what());
+    }
   });
   return keep_in_memory(std::move(buffer), 0, bytes, std::move(labels));
 }
@@ -59,6 +61,7 @@ int64_t default_budget() {
 }
 
 std::shared_ptr<const Dataset> open_imagefolder(const Path& folder, const OpenOptions& options) {
+  expect_converted(folder);
   PictureIndex index = list_class_folders(folder);
   auto train = picture_split(folder, Container::files, std::move(index.train));
   auto test = picture_split(folder, Container::files, std::move(index.test));

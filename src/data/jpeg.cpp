@@ -109,7 +109,8 @@ struct JpegReader::State {
     jpeg_start_decompress(&jpeg);
     columns = {0, jpeg.output_width};
     // libjpeg-turbo 2.1 miscounts columns of reduced pictures whose colours are 4 times coarser.
-    const bool miscounts = jpeg.scale_denom > 1 && jpeg.max_h_samp_factor > 2;
+    const bool miscounts =
+        jpeg.scale_denom > 1 && std::max(jpeg.max_h_samp_factor, jpeg.max_v_samp_factor) > 2;
     if (region.width < int64_t{jpeg.output_width} && !miscounts) {
       const auto left = static_cast<JDIMENSION>(region.left);
       const JDIMENSION unit = unit_of(jpeg.max_h_samp_factor);

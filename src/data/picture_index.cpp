@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <type_traits>
 
+#include "data/image.h"
 #include "data/tfrecord.h"
 
 namespace crossbow::data {
@@ -12,13 +14,27 @@ namespace {
 constexpr std::string_view kMagic = "crossbow pictures 1\n";
 
 bool is_valid(const Names& names, const std::vector<PictureEntry>& entries) {
-  return std::ranges::all_of(entries, [&](const PictureEntry& e) {
-    return e.file < names.size() && uint64_t{e.begin} + e.size <= e.length;
-  });
+  constexpr uint64_t kFarthest = uint64_t{1} << 62;
+  return std::ranges::is_sorted(entries, {}, &PictureEntry::file) &&
+         std::ranges::all_of(entries, [&](const PictureEntry& e) {
+           return e.file < names.size() && e.offset < kFarthest && e.length <= kLargestPicture &&
+                  uint64_t{e.begin} + e.size <= e.length;
+         });
 }
 
-bool is_valid(const PictureList& list, size_t classes) {
-  return list.entries.size() == list.labels.size() && is_valid(list.files, list.entries) &&
+/// Beneath the folder of the set.
+bool stay_within(const Names& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::filesystem::path path(names[i]);
+    if (path.is_absolute() || std::ranges::find(path, "..") != path.end()) return false;
+  }
+  return true;
+}
+
+bool is_valid(const PictureList& list, Container container, size_t classes) {
+  const size_t pictures = container == Container::files ? list.files.size() : list.entries.size();
+  return pictures == list.labels.size() && is_valid(list.files, list.entries) &&
+         (container != Container::files || list.entries.empty()) && stay_within(list.files) &&
          std::ranges::all_of(list.labels, [&](int32_t label) {
            return label >= 0 && static_cast<size_t>(label) < classes;
          });
@@ -152,7 +168,7 @@ std::optional<PictureIndex> parse_index(std::span<const uint8_t> bytes) {
   for (size_t i = 0; i < classes.size(); ++i) index.classes.emplace_back(classes[i]);
   if (index.sources.size() != index.stamps.size()) return std::nullopt;
   for (const PictureList* list : {&index.train, &index.test}) {
-    if (!is_valid(*list, classes.size())) return std::nullopt;
+    if (!is_valid(*list, index.container, classes.size())) return std::nullopt;
   }
   return index;
 }

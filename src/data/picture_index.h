@@ -28,7 +28,7 @@ class Names {
 
 enum class Container : uint8_t { files, tfrecord, tar };
 
-/// Bytes of a file; of a picture that is a file they are not told.
+/// Bytes of an archive.
 struct PictureEntry {
   uint64_t offset = 0;  // of a TFRecord its data's
   uint32_t file = 0;
@@ -40,8 +40,8 @@ struct PictureEntry {
 
 /// One part of a set.
 struct PictureList {
-  Names files;  // beneath the set's folder
-  std::vector<PictureEntry> entries;
+  Names files;  // beneath the set's folder: archives, or the pictures themselves
+  std::vector<PictureEntry> entries;  // one a picture, by file; of pictures that are files none
   std::vector<int32_t> labels;
 
   bool operator==(const PictureList&) const = default;
@@ -62,6 +62,7 @@ struct PictureIndex {
   /// Of the archives, or of the folders of pictures, when the index was made.
   Names sources;
   std::vector<Stamp> stamps;
+  std::vector<std::string> bad = {};  // records that were skipped; not kept
 
   bool operator==(const PictureIndex&) const = default;
 };

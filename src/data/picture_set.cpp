@@ -27,6 +27,7 @@ struct Found {
     if (container == Container::files) return class_folders(folder);
     std::vector<std::string> names = archives.train;
     names.insert(names.end(), archives.test.begin(), archives.test.end());
+    names.emplace_back(kClassNames);
     return names;
   }
 };
@@ -122,14 +123,15 @@ std::string_view name_of(Container container) {
 
 std::shared_ptr<const Dataset> open(const char* name, const Path& folder, const Found& found,
                                     const OpenOptions& options) {
+  expect_converted(folder);
   Info info{.name = name};
   std::optional<PictureIndex> index = load(folder, found);
   if (!index) {
     index = make_index(folder, found, options);
-    const Path kept = save(*index, folder);
+    const Path kept = index->bad.empty() ? save(*index, folder) : Path();
     info.note =
         fmt::format("{}: indexed {} pictures in {}{}", folder.string(),
-                    grouped(std::ssize(index->train.entries) + std::ssize(index->test.entries)),
+                    grouped(std::ssize(index->train.labels) + std::ssize(index->test.labels)),
                     name_of(found.container),
                     kept.empty() ? "; the index cannot be kept"
                                  : fmt::format("; the index is kept in {}", kept.string()));
@@ -141,7 +143,8 @@ std::shared_ptr<const Dataset> open(const char* name, const Path& folder, const 
   info.normalisation = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
   auto train = picture_split(folder, index->container, std::move(index->train));
   auto test = picture_split(folder, index->container, std::move(index->test));
-  return std::make_shared<Dataset>(Dataset{std::move(info), std::move(train), std::move(test)});
+  return std::make_shared<Dataset>(
+      Dataset{std::move(info), std::move(train), std::move(test), std::move(index->bad)});
 }
 
 template <Container... kContainers>
@@ -152,7 +155,7 @@ std::optional<Found> find_any(const Path& folder) {
 }  // namespace
 
 const Source& imagenet_source() {
-  constexpr auto find_set = find_any<Container::files, Container::tfrecord, Container::tar>;
+  constexpr auto kFindSet = find_any<Container::files, Container::tfrecord, Container::tar>;
   static const Source source{
       .entry = {.name = "imagenet",
                 .about = "ImageNet, or other pictures in one of its forms",
@@ -163,14 +166,14 @@ const Source& imagenet_source() {
                 .pictures = true},
       .open =
           [](const Path& folder, const OpenOptions& options) {
-            return open("imagenet", folder, *find_set(folder), options);
+            return open("imagenet", folder, *kFindSet(folder), options);
           },
-      .found = [](const Path& folder) { return find_set(folder).has_value(); }};
+      .found = [](const Path& folder) { return kFindSet(folder).has_value(); }};
   return source;
 }
 
 const Source& tfrecord_source() {
-  constexpr auto find_set = find_any<Container::tfrecord>;
+  constexpr auto kFindSet = find_any<Container::tfrecord>;
   static const Source source{
       .entry = {.name = "tfrecord",
                 .about = "pictures in TensorFlow's records",
@@ -179,14 +182,14 @@ const Source& tfrecord_source() {
                 .pictures = true},
       .open =
           [](const Path& folder, const OpenOptions& options) {
-            return open("tfrecord", folder, *find_set(folder), options);
+            return open("tfrecord", folder, *kFindSet(folder), options);
           },
-      .found = [](const Path& folder) { return find_set(folder).has_value(); }};
+      .found = [](const Path& folder) { return kFindSet(folder).has_value(); }};
   return source;
 }
 
 const Source& tar_source() {
-  constexpr auto find_set = find_any<Container::tar>;
+  constexpr auto kFindSet = find_any<Container::tar>;
   static const Source source{
       .entry = {.name = "tar",
                 .about = "pictures in tars, as WebDataset has them: a/17.jpg and a/17.cls",
@@ -195,9 +198,9 @@ const Source& tar_source() {
                 .pictures = true},
       .open =
           [](const Path& folder, const OpenOptions& options) {
-            return open("tar", folder, *find_set(folder), options);
+            return open("tar", folder, *kFindSet(folder), options);
           },
-      .found = [](const Path& folder) { return find_set(folder).has_value(); }};
+      .found = [](const Path& folder) { return kFindSet(folder).has_value(); }};
   return source;
 }
 

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/file.h"
 #include "data/image.h"
@@ -23,7 +25,7 @@ class PictureSplit final : public Split {
         entries_(std::move(list.entries)) {}
 
   Sample sample(int64_t i, std::vector<uint8_t>* scratch) const override {
-    const PictureEntry& e = entries_[static_cast<size_t>(i)];
+    const PictureEntry e = entry(i);
     const Path path = path_of(e);
     const Descriptor file = open_regular_file(path);
     if (container_ == Container::files) {
@@ -50,24 +52,28 @@ class PictureSplit final : public Split {
   bool in_memory() const override { return false; }
 
   std::string name_of(int64_t i) const override {
-    const PictureEntry& e = entries_[static_cast<size_t>(i)];
+    const PictureEntry e = entry(i);
     const std::string path = path_of(e).string();
     if (container_ == Container::files) return path;
-    int64_t number = i;
-    while (number > 0 && entries_[static_cast<size_t>(number - 1)].file == e.file) --number;
+    const auto first = std::ranges::lower_bound(entries_, e.file, {}, &PictureEntry::file);
+    const int64_t number = i - (first - entries_.begin());
     const bool record = container_ == Container::tfrecord;
     return fmt::format("{}, {} {}, which begins at byte {}", path, record ? "record" : "picture",
-                       i - number, e.offset - (record ? kRecordHead : 0));
+                       number, e.offset - (record ? kRecordHead : 0));
   }
 
   void expect(int64_t i) const override {
-    const PictureEntry& e = entries_[static_cast<size_t>(i)];
+    const PictureEntry e = entry(i);
     const Descriptor file(::open(path_of(e).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.get() < 0) return;
     ::posix_fadvise(file.get(), static_cast<off_t>(e.offset), e.length, POSIX_FADV_WILLNEED);
   }
 
  private:
+  PictureEntry entry(int64_t i) const {
+    if (container_ == Container::files) return {.file = static_cast<uint32_t>(i)};
+    return entries_[static_cast<size_t>(i)];
+  }
   Path path_of(const PictureEntry& e) const { return folder_ / files_[e.file]; }
 
   const Path folder_;

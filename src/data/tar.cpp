@@ -10,8 +10,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/text.h"
 
 namespace crossbow::data {
@@ -28,11 +30,25 @@ Archive open(const std::filesystem::path& path) {
   Archive a(archive_read_new(), archive_read_free);
   if (!a) throw std::bad_alloc();
   archive_read_support_format_tar(a.get());
-  archive_read_support_filter_all(a.get());
+  archive_read_set_format_option(a.get(), "tar", "read_concatenated_archives", "1");
+  archive_read_support_filter_gzip(a.get());
+  archive_read_support_filter_bzip2(a.get());
+  archive_read_support_filter_xz(a.get());
+  archive_read_support_filter_zstd(a.get());
   if (archive_read_open_filename(a.get(), path.c_str(), 1 << 16) != ARCHIVE_OK) {
     fail_as_damaged(path, a.get());
   }
   return a;
+}
+
+/// Or else a file that was cut between two members would look whole.
+void expect_end(const std::filesystem::path& path) {
+  constexpr int64_t kEnd = 1024;  // bytes, all 0
+  const FileBytes file = bytes_of_file(path);
+  std::vector<uint8_t> end(static_cast<size_t>(std::min(kEnd, file.size)));
+  file.read(file.size - std::ssize(end), end);
+  const bool whole = std::ssize(end) == kEnd && std::ranges::count(end, 0) == kEnd;
+  if (!whole) fail("{} is cut short: it has no end mark; get it again", path.string());
 }
 
 std::string name_of(archive_entry* member) {
@@ -137,6 +153,7 @@ void scan_tar(const std::filesystem::path& path,
     });
   }
   end_sample();
+  expect_end(path);
 }
 
 }  // namespace crossbow::data

@@ -53,15 +53,20 @@ void expect_intact(std::span<const uint8_t> data_and_crc) {
 }
 
 void scan_records(const FileBytes& file,
-                  const std::function<void(int64_t, std::span<const uint8_t>)>& record) {
+                  const std::function<void(int64_t, std::span<const uint8_t>)>& record,
+                  const std::function<void(const std::string&)>& bad) {
   std::vector<uint8_t> bytes;
-  int64_t begin = 0;
+  int64_t begin = 0, number = 0;
   const auto read = [&](int64_t offset, int64_t size) {
     if (size > file.size - offset) fail("the file ends within it: get the file again");
     bytes.resize(static_cast<size_t>(size));
     file.read(offset, bytes);
   };
-  for (int64_t number = 0; begin < file.size; ++number) {
+  const auto naming = [&](const Error& e) {
+    return fmt::format("record {}, which begins at byte {}: {}", number, begin, e.what());
+  };
+  for (; begin < file.size; ++number) {
+    int64_t size = 0;
     try {
       read(begin, kRecordHead);
       const auto length = number_at<uint64_t>(bytes.data());
@@ -69,14 +74,18 @@ void scan_records(const FileBytes& file,
         fail("this is no length of a record: get the file again, if it holds TFRecords");
       }
       if (length > kLargestPicture) fail("its length of {} bytes is no picture's", length);
-      const auto size = static_cast<int64_t>(length);
+      size = static_cast<int64_t>(length);
       read(begin + kRecordHead, size + kRecordTail);
+    } catch (const Error& e) {
+      fail("{}", naming(e));
+    }
+    try {
       expect_intact(bytes);
       record(begin, std::span(bytes).first(static_cast<size_t>(size)));
-      begin += kRecordHead + size + kRecordTail;
     } catch (const Error& e) {
-      fail("record {}, which begins at byte {}: {}", number, begin, e.what());
+      bad(naming(e));
     }
+    begin += kRecordHead + size + kRecordTail;
   }
 }
 

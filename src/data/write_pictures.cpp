@@ -8,9 +8,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "data/archives.h"
 #include "data/class_folders.h"
 #include "data/encode.h"
@@ -26,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kPicturesPerFile = 1250;  // about 128 MiB of ImageNet
-constexpr const char* kJobName = ".crossbow-convert";
 
 /// A range of a part, and the file, or the folder, for it.
 struct Piece {
@@ -67,8 +68,11 @@ class Encoder {
       own_ = encode_png(*pixels, info_.image[0], info_.image[1], info_.image[2]);
       return own_;
     }
-    const auto file = std::get<EncodedPicture>(sample).file;
-    return naming_file(split.name_of(i), [&] { return scaled(file); });
+    try {
+      return scaled(std::get<EncodedPicture>(sample).file);
+    } catch (const Error& e) {
+      fail("{}: {}", split.name_of(i), e.what());
+    }
   }
 
  private:
@@ -260,7 +264,13 @@ class Writer {
     }
   }
 
+  /// Of all classes, so that one without pictures keeps its number.
+  void make_folders(const std::string& part) {
+    for (const std::string& name : folders_) fs::create_directories(folder_ / part / name);
+  }
+
   void write_files(const Piece& piece) {
+    make_folders(piece.part);
     Encoder encoder(dataset_.info, options_);
     for (int64_t i = piece.first; i < piece.first + piece.count; ++i) {
       const fs::path folder =
@@ -275,7 +285,6 @@ class Writer {
       }
       const auto picture = encoded(encoder, *piece.split, i);
       if (!picture) continue;
-      fs::create_directories(folder);
       write_file_atomically(fmt::format("{}.{}", stem.string(), extension_of(*picture)),
                             {*picture});
       count_written(1, std::ssize(*picture));
@@ -301,6 +310,8 @@ class Writer {
   Written written_;  // guarded
 };
 
+constexpr std::string_view kWhole = "whole\n";
+
 /// What makes two conversions the same.
 std::string job_text(const Dataset& dataset, const std::string& source, const WriteOptions& o) {
   return fmt::format("{}\n{} {} {} {} {} {}\n", source, dataset.train->size(), dataset.test->size(),
@@ -308,10 +319,17 @@ std::string job_text(const Dataset& dataset, const std::string& source, const Wr
                      o.skip_bad);
 }
 
-void expect_free(const fs::path& folder, const std::string& job) {
-  const fs::path path = folder / kJobName;
+/// What an earlier call left out, if it wrote the whole set.
+std::vector<std::string> begin(const fs::path& folder, const std::string& job) {
+  const fs::path path = folder / kConversion;
   if (type_of(path) != fs::file_type::not_found) {
-    if (read_text_file(path, 1 << 16) == job) return;
+    const std::string text = read_text_file(path, size_t{256} << 20);
+    if (text.starts_with(job)) {
+      std::vector<std::string> skipped;
+      std::istringstream lines(text.substr(std::min(text.size(), job.size() + kWhole.size())));
+      for (std::string line; std::getline(lines, line);) skipped.push_back(line);
+      return skipped;
+    }
     fail("{} holds what another conversion has written: remove it, or name another folder",
          folder.string());
   }
@@ -322,13 +340,22 @@ void expect_free(const fs::path& folder, const std::string& job) {
   fs::create_directories(folder, error);
   if (error) fail("cannot make the folder {}: {}", folder.string(), error.message());
   write_file_atomically(path, job);
+  return {};
+}
+
+void end(const fs::path& folder, const std::string& job, const std::vector<std::string>& skipped) {
+  std::string text = job;
+  text += kWhole;
+  for (const std::string& reason : skipped) text += printable(reason) + '\n';
+  write_file_atomically(folder / kConversion, text);
 }
 
 }  // namespace
 
 Written write_pictures(const Dataset& dataset, const std::string& source, const fs::path& folder,
                        const WriteOptions& options) {
-  expect_free(folder, job_text(dataset, source, options));
+  const std::string job = job_text(dataset, source, options);
+  const std::vector<std::string> skipped_before = begin(folder, job);
   const std::vector<Piece> pieces = pieces_of(dataset, options.container);
   Writer writer(dataset, folder, options);
   OpenOptions loop;
@@ -336,15 +363,23 @@ Written write_pictures(const Dataset& dataset, const std::string& source, const 
   loop.progress = options.progress;
   parallel_for(std::ssize(pieces), loop, "writing pictures",
                [&](int64_t i) { writer.write(pieces[static_cast<size_t>(i)]); });
-  std::string names;
-  for (const std::string& name : dataset.info.class_names) names += name + '\n';
-  if (options.container == Container::tar) {
+  if (options.container != Container::files) {
+    std::string names;
+    for (std::string name : dataset.info.class_names) {
+      std::ranges::replace(name, '\n', ' ');
+      names += name + '\n';
+    }
     write_file_atomically(folder / kClassNames, names);
   }
   Written written = writer.result();
   written.train = dataset.train->size();
   written.test = dataset.test->size();
+  std::ranges::copy(skipped_before, std::back_inserter(written.skipped));
+  std::ranges::copy(dataset.bad, std::back_inserter(written.skipped));
   std::ranges::sort(written.skipped);
+  const auto again = std::ranges::unique(written.skipped);
+  written.skipped.erase(again.begin(), again.end());
+  end(folder, job, written.skipped);
   return written;
 }
 

@@ -25,7 +25,7 @@ struct WriteOptions {
 };
 
 struct Written {
-  int64_t train = 0, test = 0;       // pictures, in all files
+  int64_t train = 0, test = 0;       // pictures of the set, those left out included
   int64_t files = 0, there = 0;      // files of the set, and how many of them were there before
   int64_t bytes = 0;                 // written now
   std::vector<std::string> skipped;  // why each was left out

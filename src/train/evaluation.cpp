@@ -113,9 +113,13 @@ double Evaluator::count_top5(int64_t first, std::span<const double> logits) cons
   const auto classes = static_cast<size_t>(classes_);
   double count = 0;
   for (; !logits.empty(); logits = logits.subspan(classes), ++first) {
-    const double own = logits[static_cast<size_t>(split_->label(first))];
-    const auto likelier = [&](double other) { return !(other <= own); };  // NaN is, too
-    if (std::ranges::count_if(logits.first(classes), likelier) < 5) ++count;
+    const auto label = static_cast<size_t>(split_->label(first));
+    const double own = logits[label];
+    int before = 0;  // those that are likelier or, of equal ones, come first; NaN is likelier
+    for (size_t c = 0; c < classes; ++c) {
+      before += c < label ? !(logits[c] < own) : !(logits[c] <= own);
+    }
+    if (before < 5 && own == own) ++count;
   }
   return count;
 }

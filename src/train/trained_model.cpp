@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/memory.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
@@ -38,7 +39,10 @@ TrainOptions inference_options(const TrainOptions& trained) {
   return o;
 }
 
-RunConfig inference_config(const TrainOptions& o) {
+RunConfig inference_config(TrainOptions o) {
+  const bool cut =
+      o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).has_pictures();
+  if (!cut) o.crop.reset();
   const Recipe& recipe = find_model(o.model).recipe;
   if (const DeviceList devices = device_list(o.device); devices.count > 1) {
     fail_usage("`device` {}: a trained model runs on one device; choose {}", o.device,

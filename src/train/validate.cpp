@@ -215,9 +215,7 @@ void validate_target_loss(const TrainOptions& o) {
 }
 
 bool has_pictures(const TrainOptions& o) {
-  if (!o.data || o.data == data::kMemory) return false;
-  const data::CatalogueEntry& entry = data::catalogue_entry(*o.data);
-  return entry.image.rank() == 0 && !entry.rows;
+  return o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).has_pictures();
 }
 
 void validate_crop(const TrainOptions& o) {
@@ -227,6 +225,9 @@ void validate_crop(const TrainOptions& o) {
         "`crop` resized: {} has images of one size; parts are cut out of pictures only, with "
         "`data` imagefolder:DIR, imagenet:DIR, tfrecord:DIR or tar:DIR; choose pad",
         *o.data);
+  }
+  if (o.crop == "pad" && *o.pad == 0) {
+    fail_usage("`crop` pad: there is no border; set `pad`, or `crop` none");
   }
   if (o.crop != "pad" && *o.pad > 0) {
     fail_usage("`pad` {}: `crop` {} has no border; leave one of them out", *o.pad, *o.crop);

@@ -295,6 +295,40 @@ TEST_F(PictureSet, DamageNamesTheFileTheRecordAndThePlace) {
   EXPECT_EQ(check_samples(*set, {}).size(), 1u);
 }
 
+TEST_F(PictureSet, BadRecordsAreLeftOutIfAsked) {
+  FileBytes file = records({{picture(0), 1}, {picture(1), 1}, {{}, 1}, {picture(2), 1}});
+  file[40] ^= 1;
+  add("train-00000-of-00001", file);
+  add("validation-00000-of-00001", records({{picture(2), 1}}));
+  EXPECT_ERROR(open("tfrecord"), "record 0, which begins at byte 0: its bytes do not fit");
+  for (int time = 0; time < 2; ++time) {  // no index of it is kept
+    const auto set = open_dataset("tfrecord:" + root().string(), {.skip_bad = true});
+    EXPECT_EQ(set->train->size(), 2);
+    ASSERT_EQ(set->bad.size(), 2u);
+    EXPECT_NE(set->bad[0].find("train-00000-of-00001: record 0"), std::string::npos);
+    EXPECT_NE(set->bad[1].find("record 2, which begins at"), std::string::npos);
+    EXPECT_EQ(check_samples(*set, {}), set->bad);
+  }
+}
+
+TEST_F(PictureSet, TheTestIsTheValidationPartOrElseTheTestPart) {
+  add("my-test-00000-of-00001", records({{picture(4), 1}, {picture(5), 1}}));
+  add("my-train-00000-of-00001", records({{picture(0), 1}}));
+  add("retrained-00000-of-00001", records({{picture(0), 1}}));
+  EXPECT_EQ(open("tfrecord")->test->size(), 2);
+  add("my-validation-00000-of-00001", records({{picture(4), 1}}));
+  EXPECT_EQ(open("tfrecord")->test->size(), 1);
+  EXPECT_EQ(open("tfrecord")->train->size(), 1);
+  add("my-train-00000-of-00002", records({{picture(0), 1}}));
+  EXPECT_ERROR(open("tfrecord"), "has files of two sets, my-train-N-of-00001 and -of-00002");
+}
+
+TEST_F(PictureSet, ATestFolderWithoutClassesIsNotTheTest) {
+  add_folders();
+  add("test/1.jpg", picture(0));
+  EXPECT_EQ(open("imagenet")->test->size(), 3);
+}
+
 TEST_F(PictureSet, RecordsWithoutAPictureOrAClassAreRefused) {
   add("validation-00000-of-00001", records({{picture(2), 1}}));
   add("train-00000-of-00001", records({{picture(2), 0}}));
@@ -330,7 +364,19 @@ TEST_F(PictureSet, OddTarsAreRefused) {
   expect({{"a.cls", text("cat")}}, "train.tar, a.cls: 'cat' is no number of a class");
   expect({{"a.cls", text("-1")}}, "'-1' is no number of a class");
   expect({{"a.cls", FileBytes(100, '1')}}, "train.tar, a.cls: it is no number");
-  write_tar(root() / "train.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}}, /*gzip=*/true);
+  const std::vector<Member> sample{{"1.jpg", picture(0)}, {"1.cls", text("0")}};
+  write_tar(root() / "train.tar", sample);
+  FileBytes cut = text(read_text_file(root() / "train.tar", 1 << 20)), two = cut;
+  write_tar(root() / "train.tar", {{"2.jpg", picture(0)}, {"2.cls", text("0")}});
+  const FileBytes second = text(read_text_file(root() / "train.tar", 1 << 20));
+  two.insert(two.end(), second.begin(), second.end());
+  while (cut.back() == 0) cut.pop_back();
+  cut.resize((cut.size() + 511) / 512 * 512);  // between two members
+  add("train.tar", cut);
+  EXPECT_ERROR(open("tar"), "train.tar is cut short: it has no end mark");
+  add("train.tar", two);
+  EXPECT_EQ(open("tar")->train->size(), 2);
+  write_tar(root() / "train.tar", sample, /*gzip=*/true);
   EXPECT_ERROR(open("tar"), "is compressed, so that its members cannot be read in any order");
   add("train.tar", text("no archive at all"));
   EXPECT_ERROR(open("tar"), "cannot read " + (root() / "train.tar").string());
@@ -361,6 +407,7 @@ TEST_F(WritePictures, LeavesOutWhatCannotBeDecodedIfAsked) {
   ASSERT_EQ(written.skipped.size(), 1u);
   EXPECT_NE(written.skipped[0].find("train/bee/1.jpg: this is neither"), std::string::npos);
   EXPECT_EQ(open_dataset("tfrecord:" + copy.string())->train->size(), 5);
+  EXPECT_EQ(write_pictures(*set, "set", copy, {.skip_bad = true}).skipped, written.skipped);
 }
 
 TEST_F(WritePictures, GoesOnWhereItWasInterrupted) {
@@ -369,6 +416,10 @@ TEST_F(WritePictures, GoesOnWhereItWasInterrupted) {
   const fs::path copy = beside("copy");
   write_pictures(*set, "set", copy, {.container = Container::files});
   fs::remove(copy / "train" / "bee" / "00000002.jpg");
+  const std::string job = read_text_file(copy / ".crossbow-convert", 1 << 20);
+  write_file_atomically(copy / ".crossbow-convert", job.substr(0, job.find("whole")));
+  EXPECT_ERROR(open_dataset("imagenet:" + copy.string()), "was interrupted: call that again");
+  EXPECT_ERROR(open_dataset("imagefolder:" + copy.string()), "was interrupted: call that again");
   const Written again = write_pictures(*set, "set", copy, {.container = Container::files});
   EXPECT_EQ(again.files, 9);
   EXPECT_EQ(again.there, 8);
@@ -422,6 +473,22 @@ TEST_F(WritePictures, ImagesOfOneSizeBecomePngs) {
         decode_image(std::get<EncodedPicture>(set->train->sample(i, &scratch)).file);
     const auto* const pixels = std::get<const uint8_t*>(few.train->sample(i, nullptr));
     for (size_t k = 0; k < 28 * 28; ++k) ASSERT_EQ(image.rgb[3 * k], pixels[k]);
+  }
+}
+
+TEST_F(WritePictures, AClassWithoutPicturesKeepsItsNumber) {
+  add("train-00000-of-00001", records({{picture(0), 1, "ant"}, {picture(1), 3, "cow"}}));
+  add("validation-00000-of-00001", records({{picture(2), 3, "cow"}}));
+  add("classes.txt", text("ant\r\nbee\r\ncow\r\n\r\n"));
+  const auto set = open("tfrecord");
+  const std::vector<std::string> classes{"ant", "bee", "cow"};
+  EXPECT_EQ(set->info.class_names, classes);
+  for (const Container container : {Container::files, Container::tfrecord, Container::tar}) {
+    const fs::path copy = beside("copy") += std::to_string(static_cast<int>(container));
+    write_pictures(*set, "set", copy, {.container = container});
+    const auto again = open_dataset("imagenet:" + copy.string());
+    EXPECT_EQ(again->info.class_names, classes);
+    EXPECT_EQ(again->train->label(1), 2);
   }
 }
 

@@ -83,6 +83,18 @@ Served epoch(Pipeline& pipeline, int64_t number, int64_t first = 0) {
   return take(pipeline, first);
 }
 
+std::vector<int32_t> order_of(const Dataset& set, PipelineOptions options) {
+  Pipeline pipeline(set, set.train, options);
+  pipeline.start(1);
+  std::vector<int32_t> labels;
+  for (int64_t b = 0; b < pipeline.batches(); ++b) {
+    const Batch& batch = pipeline.acquire(b);
+    labels.insert(labels.end(), batch.labels(), batch.labels() + batch.rows);
+    pipeline.release(batch);
+  }
+  return labels;
+}
+
 const PipelineOptions kRandom{
     .batch = 4, .shuffle = true, .augment = {.pad = 2, .mirror = true}, .seed = 7};
 
@@ -358,6 +370,29 @@ TEST(Pipeline, FeedsSeveralLearnersAtATime) {
     for (const auto& some : labels) all.insert(all.end(), some.begin(), some.end());
     EXPECT_EQ(all, epoch(pipeline, number).labels);
   }
+}
+
+TEST(Pipeline, BlocksOfNeighboursStayInOrder) {
+  constexpr int32_t kSize = 1003, kBlock = 5;
+  const Dataset set = counting_set(kSize);
+  PipelineOptions options{.batch = 16, .shuffle = true, .seed = 3, .shuffle_block = kBlock};
+  const std::vector<int32_t> order = order_of(set, options);
+  std::vector<int32_t> sorted = order;
+  std::ranges::sort(sorted);
+  for (int32_t i = 0; i < kSize; ++i) ASSERT_EQ(sorted[static_cast<size_t>(i)], i);
+  EXPECT_NE(order, sorted);
+  std::vector<int32_t> next(kSize / kBlock + 1, 0), left(kSize / kBlock + 1, kBlock);
+  std::set<int32_t> begun;
+  for (const int32_t sample : order) {
+    const auto block = static_cast<size_t>(sample / kBlock);
+    ASSERT_EQ(sample % kBlock, next[block]++);
+    begun.insert(sample / kBlock);
+    if (--left[block] == 0) begun.erase(sample / kBlock);
+    ASSERT_LE(begun.size(), 64u);
+  }
+  EXPECT_EQ(order_of(set, options), order);
+  options.shuffle_block = std::numeric_limits<int64_t>::max();  // one block
+  EXPECT_EQ(order_of(set, options), sorted);
 }
 
 }  // namespace

@@ -32,8 +32,9 @@ FUZZ_TARGET(tfrecord, bytes) {
   const crossbow::FileBytes source{std::ssize(file), [&](int64_t offset, std::span<uint8_t> part) {
                                      std::copy_n(file.begin() + offset, part.size(), part.begin());
                                    }};
-  crossbow::data::scan_records(source, [](int64_t, std::span<const uint8_t> data) {
+  const auto record = [](int64_t, std::span<const uint8_t> data) {
     const crossbow::data::Example example = crossbow::data::parse_example(data);
     if (example.begin + example.size > std::ssize(data)) __builtin_trap();
-  });
+  };
+  crossbow::data::scan_records(source, record, [](const std::string&) {});
 }

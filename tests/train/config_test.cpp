@@ -184,6 +184,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_EQ(complaint("data = 'imagefolder:x'\nimage-size = 64"), "no error");
   EXPECT_SAYS(complaint("crop = 'centre'"), "`crop` centre: this version knows none, pad, resized");
   EXPECT_SAYS(complaint("data = 'mnist'\ncrop = 'resized'"), "mnist has images of one size");
+  EXPECT_SAYS(complaint("crop = 'pad'\npad = 0"), "`crop` pad: there is no border");
   EXPECT_SAYS(complaint("crop = 'none'\npad = 4"), "`pad` 4: `crop` none has no border");
   EXPECT_SAYS(complaint("data = 'imagenet:x'\ncrop = 'resized'\npad = 4"),
               "`pad` 4: `crop` resized");

@@ -26,7 +26,7 @@ std::shared_ptr<const data::Dataset> set_of(int64_t classes) {
 
 TrainOptions options_for(int64_t classes) {
   TrainOptions o;
-  o.model = "logistic";
+  o.model = "mlp:layers=1,width=32";
   o.dataset = set_of(classes);
   o.sync = "none";
   o.epochs = 1;
@@ -39,7 +39,7 @@ TEST(Top5, IsCountedWithAHundredClassesOrMore) {
   const data::Split& test = *options.dataset->test;
   SessionOptions same;
   same.dataset = options.dataset;
-  Session session("logistic", same);
+  Session session("mlp:layers=1,width=32", same);
   std::vector<float> values;
   for (int64_t i = 0; i < kSamples; ++i) {
     const auto* const row = std::get<const float*>(test.sample(i, nullptr));
