@@ -377,8 +377,8 @@ Written write_pictures(const Dataset& dataset, const std::string& source, const 
   std::ranges::copy(skipped_before, std::back_inserter(written.skipped));
   std::ranges::copy(dataset.bad, std::back_inserter(written.skipped));
   std::ranges::sort(written.skipped);
-  const auto again = std::ranges::unique(written.skipped);
-  written.skipped.erase(again.begin(), again.end());
+  written.skipped.erase(std::unique(written.skipped.begin(), written.skipped.end()),
+                        written.skipped.end());
   end(folder, job, written.skipped);
   return written;
 }
