@@ -73,7 +73,7 @@ void print_json(const Json& object);
 
 /// A fraction as "98.61 %".
 std::string percent(double fraction);
-/// ", AUC 0.9634", or nothing where there is none.
+/// ", top-5 92.10 %" and ", AUC 0.9634", or nothing where there is none.
 std::string top5_text(const std::optional<double>& top5);
 std::string auc_text(const std::optional<double>& auc);
 /// "RMSE 0.9203".

@@ -42,14 +42,15 @@ struct Target {
   std::string kind, path;
 };
 
+[[noreturn]] void refuse_target(const std::string& to) {
+  fail_usage(
+      "TO '{}': sets can be written as tfrecord:DIR, tar:DIR, imagefolder:DIR or libsvm:FILE", to);
+}
+
 Target target_of(const std::string& to) {
   const size_t colon = to.find(':');
   Target target{to.substr(0, colon), colon == to.npos ? "" : to.substr(colon + 1)};
-  if (target.path.empty()) {
-    fail_usage(
-        "TO '{}': sets can be written as tfrecord:DIR, tar:DIR, imagefolder:DIR or libsvm:FILE",
-        to);
-  }
+  if (target.path.empty()) refuse_target(to);
   return target;
 }
 
@@ -77,8 +78,7 @@ data::Container container_of(const Target& target, const std::string& to) {
   if (target.kind == "tfrecord") return data::Container::tfrecord;
   if (target.kind == "tar") return data::Container::tar;
   if (target.kind == "imagefolder") return data::Container::files;
-  fail_usage(
-      "TO '{}': sets can be written as tfrecord:DIR, tar:DIR, imagefolder:DIR or libsvm:FILE", to);
+  refuse_target(to);
 }
 
 data::WriteOptions options_of(const Arguments& arguments, const Target& target) {

@@ -67,12 +67,14 @@ void print_row(const Facts& f) {
 }
 
 std::string augmentation_text(const Recipe& r) {
-  const bool cut = data::catalogue_entry(r.data).pictures;
-  const std::string crops = cut         ? "random parts of pictures, scaled"
-                            : r.pad > 0 ? fmt::format("crops after padding by {}", r.pad)
-                                        : "";
-  const char* const mirrored = crops.empty() ? "mirrored" : ", mirrored";
-  return crops.empty() && !r.mirror ? "none" : crops + (r.mirror ? mirrored : "");
+  std::vector<std::string> parts;
+  if (data::catalogue_entry(r.data).pictures) {
+    parts.emplace_back("random parts of pictures, scaled");
+  } else if (r.pad > 0) {
+    parts.push_back(fmt::format("crops after padding by {}", r.pad));
+  }
+  if (r.mirror) parts.emplace_back("mirrored");
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string schedule_text(const Recipe& r) {

@@ -111,6 +111,10 @@ Descriptor open_regular_file(const fs::path& path) {
   return file;
 }
 
+bool stays_within(const fs::path& path) {
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
+}
+
 void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
              const fs::path& path) {
   while (!bytes.empty()) {

@@ -37,6 +37,9 @@ class Descriptor {
 /// may not be searched.
 std::filesystem::file_type type_of(const std::filesystem::path& path);
 
+/// Whether a path leads to somewhere beneath the folder where it begins, by its name alone.
+bool stays_within(const std::filesystem::path& path);
+
 /// Opens a plain file for reading. Throws Error, naming the path and the reason, if it cannot be
 /// opened or is anything else: a pipe or a device might keep its reader waiting for ever.
 Descriptor open_regular_file(const std::filesystem::path& path);

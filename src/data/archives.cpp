@@ -184,8 +184,7 @@ Archives find_archives(const Path& folder, Container container) {
 
 PictureIndex index_archives(const Path& folder, Container container, const Archives& archives,
                             const OpenOptions& options) {
-  std::vector<std::string> names = archives.train;
-  names.insert(names.end(), archives.test.begin(), archives.test.end());
+  const std::vector<std::string> names = archives.all();
   std::vector<Part> parts(names.size());
   parallel_for(std::ssize(names), options, "indexing archives", [&](int64_t i) {
     const Path path = folder / names[static_cast<size_t>(i)];

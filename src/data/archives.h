@@ -16,6 +16,12 @@ struct Archives {
   std::vector<std::string> train, test;
 
   bool found() const { return !train.empty() && !test.empty(); }
+  /// Those for training first.
+  std::vector<std::string> all() const {
+    std::vector<std::string> names = train;
+    names.insert(names.end(), test.begin(), test.end());
+    return names;
+  }
 };
 
 /// A file beside the archives with the names of the classes, a line each.

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "data/image.h"
 #include "data/parallel.h"
+#include "data/source.h"
 
 namespace crossbow::data {
 
@@ -17,20 +18,13 @@ std::vector<std::string> check_samples(const Dataset& dataset, const OpenOptions
     std::vector<std::pair<int64_t, std::string>> bad;
     parallel_for(split->size(), options, "checking", [&](int64_t i) {
       thread_local std::vector<uint8_t> file;
-      const auto keep = [&](std::string reason) {
-        const std::lock_guard lock(mutex);
-        bad.emplace_back(i, std::move(reason));
-      };
       try {
         const Sample sample = split->sample(i, &file);
         const auto* const picture = std::get_if<EncodedPicture>(&sample);
-        try {
-          if (picture) decode_image(picture->file);
-        } catch (const Error& e) {
-          keep(fmt::format("{}: {}", split->name_of(i), e.what()));
-        }
+        if (picture) naming_sample(*split, i, [&] { decode_image(picture->file); });
       } catch (const Error& e) {
-        keep(e.what());
+        const std::lock_guard lock(mutex);
+        bad.emplace_back(i, e.what());
       }
     });
     std::ranges::sort(bad);

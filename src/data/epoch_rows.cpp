@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "data/source.h"
 
 namespace crossbow::data {
 namespace {
@@ -184,18 +185,18 @@ void EpochRows::write_sample(int64_t index, RowScratch& scratch, float* out) con
 }
 
 const uint8_t* EpochRows::cut(int64_t index, std::span<const uint8_t> file,
-                              RowScratch& scratch) const try {
+                              RowScratch& scratch) const {
   scratch.pixels.resize(static_cast<size_t>(image_.elements()));
-  const PictureSize size = scratch.cutter.open(file);
-  Rng rng(options_.seed, Purpose::window, static_cast<uint32_t>(epoch_),
-          static_cast<uint64_t>(index));
-  const double least = options_.augment.least_area;
-  const Window window =
-      least > 0 ? random_window(size, least, rng) : centred(size, image_[1], image_[2], centre_);
-  scratch.cutter.cut(window, image_, scratch.pixels.data());
+  naming_sample(*split_, index, [&] {
+    const PictureSize size = scratch.cutter.open(file);
+    Rng rng(options_.seed, Purpose::window, static_cast<uint32_t>(epoch_),
+            static_cast<uint64_t>(index));
+    const double least = options_.augment.least_area;
+    const Window window =
+        least > 0 ? random_window(size, least, rng) : centred(size, image_[1], image_[2], centre_);
+    scratch.cutter.cut(window, image_, scratch.pixels.data());
+  });
   return scratch.pixels.data();
-} catch (const Error& e) {
-  fail("{}: {}", split_->name_of(index), e.what());
 }
 
 void EpochRows::expect(int64_t first, int64_t rows) const {

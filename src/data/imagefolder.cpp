@@ -26,12 +26,10 @@ std::shared_ptr<const Split> decode_all(const Split& split, const Shape& image,
     thread_local std::vector<uint8_t> file;
     thread_local PictureCutter cutter;
     const Sample sample = split.sample(i, &file);
-    try {
+    naming_sample(split, i, [&] {
       const PictureSize size = cutter.open(std::get<EncodedPicture>(sample).file);
       cutter.cut(centred(size, image[1], image[2]), image, buffer.data() + i * bytes);
-    } catch (const Error& e) {
-      fail("{}: {}", split.name_of(i), e.what());
-    }
+    });
   });
   return keep_in_memory(std::move(buffer), 0, bytes, std::move(labels));
 }
@@ -46,8 +44,8 @@ Shape image_shape(const std::array<int64_t, 2>& wanted, const Split& split) {
   std::vector<uint8_t> file;
   const Sample first = split.sample(0, &file);
   PictureCutter cutter;
-  const PictureSize size = naming_file(
-      split.name_of(0), [&] { return cutter.open(std::get<EncodedPicture>(first).file); });
+  const PictureSize size =
+      naming_sample(split, 0, [&] { return cutter.open(std::get<EncodedPicture>(first).file); });
   if (std::max(size.height, size.width) > kMaxSide) {
     fail("{} is {} × {} pixels, which is too large to train on: choose an image size",
          split.name_of(0), size.width, size.height);

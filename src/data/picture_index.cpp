@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <type_traits>
 
+#include "core/file.h"
 #include "data/image.h"
 #include "data/tfrecord.h"
 
@@ -22,11 +22,10 @@ bool is_valid(const Names& names, const std::vector<PictureEntry>& entries) {
          });
 }
 
-/// Beneath the folder of the set.
+/// The folder of the set.
 bool stay_within(const Names& names) {
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::filesystem::path path(names[i]);
-    if (path.is_absolute() || std::ranges::find(path, "..") != path.end()) return false;
+    if (!stays_within(names[i])) return false;
   }
   return true;
 }
@@ -80,8 +79,7 @@ class IndexReader {
  public:
   explicit IndexReader(std::span<const uint8_t> bytes) : left_(bytes) {}
 
-  /// Whether all could be read so far.
-  bool good() const { return good_; }
+  /// Whether all could be read, and nothing follows.
   bool at_end() const { return good_ && left_.empty(); }
 
   template <typename T>
@@ -122,7 +120,7 @@ class IndexReader {
   }
 
   std::span<const uint8_t> left_;
-  bool good_ = true;
+  bool good_ = true;  // so far
 };
 
 std::vector<uint8_t> to_bytes(const PictureIndex& index) {

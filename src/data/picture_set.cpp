@@ -25,8 +25,7 @@ struct Found {
 
   std::vector<std::string> names(const Path& folder) const {
     if (container == Container::files) return class_folders(folder);
-    std::vector<std::string> names = archives.train;
-    names.insert(names.end(), archives.test.begin(), archives.test.end());
+    std::vector<std::string> names = archives.all();
     names.emplace_back(kClassNames);
     return names;
   }
@@ -52,11 +51,20 @@ Stamp stamp_of(const Path& path) {
           int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-void stamp(PictureIndex& index, const Path& folder, const Found& found) {
+/// How the set is found, before it is read: what changes meanwhile makes an index stale.
+struct State {
+  Container container;
+  Names sources;
+  std::vector<Stamp> stamps;
+};
+
+State state_of(const Path& folder, const Found& found) {
+  State state{found.container, {}, {}};
   for (const std::string& name : found.names(folder)) {
-    index.sources.add(name);
-    index.stamps.push_back(stamp_of(folder / name));
+    state.sources.add(name);
+    state.stamps.push_back(stamp_of(folder / name));
   }
+  return state;
 }
 
 /// In the set's folder; or, where that cannot be written, with what saves time.
@@ -71,14 +79,12 @@ std::vector<Path> index_paths(const Path& folder) {
   return paths;
 }
 
-std::optional<PictureIndex> load(const Path& folder, const Found& found) {
-  PictureIndex now;
-  stamp(now, folder, found);
+std::optional<PictureIndex> load(const Path& folder, const State& now) {
   for (const Path& path : index_paths(folder)) {
     if (type_of(path) != std::filesystem::file_type::regular) continue;
     try {
       std::optional<PictureIndex> index = parse_index(read_file(path, kLargestIndex));
-      const bool fits = index && index->container == found.container &&
+      const bool fits = index && index->container == now.container &&
                         index->sources == now.sources && index->stamps == now.stamps;
       if (fits) return index;
     } catch (const Error&) {
@@ -104,15 +110,13 @@ Path save(const PictureIndex& index, const Path& folder) {
   return {};
 }
 
-PictureIndex make_index(const Path& folder, const Found& found, const OpenOptions& options) {
-  // Before it is read: what changes meanwhile makes the index stale.
-  PictureIndex stamps;
-  stamp(stamps, folder, found);
+PictureIndex make_index(const Path& folder, const Found& found, State state,
+                        const OpenOptions& options) {
   PictureIndex index = found.container == Container::files
                            ? list_class_folders(folder)
                            : index_archives(folder, found.container, found.archives, options);
-  index.sources = std::move(stamps.sources);
-  index.stamps = std::move(stamps.stamps);
+  index.sources = std::move(state.sources);
+  index.stamps = std::move(state.stamps);
   return index;
 }
 
@@ -125,9 +129,10 @@ std::shared_ptr<const Dataset> open(const char* name, const Path& folder, const 
                                     const OpenOptions& options) {
   expect_converted(folder);
   Info info{.name = name};
-  std::optional<PictureIndex> index = load(folder, found);
+  State state = state_of(folder, found);
+  std::optional<PictureIndex> index = load(folder, state);
   if (!index) {
-    index = make_index(folder, found, options);
+    index = make_index(folder, found, std::move(state), options);
     const Path kept = index->bad.empty() ? save(*index, folder) : Path();
     info.note =
         fmt::format("{}: indexed {} pictures in {}{}", folder.string(),

@@ -41,11 +41,7 @@ class PictureSplit final : public Split {
     scratch->resize(e.length + static_cast<size_t>(checked ? kRecordTail : 0));
     read_at(file, static_cast<int64_t>(e.offset), *scratch, path);
     if (checked) {
-      try {
-        expect_intact(*scratch);
-      } catch (const Error& error) {
-        fail("{}: {}", name_of(i), error.what());
-      }
+      naming_sample(*this, i, [&] { expect_intact(*scratch); });
     }
     return EncodedPicture{std::span(*scratch).subspan(e.begin, e.size)};
   }

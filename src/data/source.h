@@ -93,6 +93,16 @@ auto naming_file(const Path& path, Parse&& parse) {
   }
 }
 
+/// The same with a sample's name, which is made if need be.
+template <typename Use>
+auto naming_sample(const Split& split, int64_t i, Use&& use) {
+  try {
+    return use();
+  } catch (const Error& e) {
+    fail("{}: {}", split.name_of(i), e.what());
+  }
+}
+
 /// `folder`/`name`, or else `folder`/`name`.gz, whichever exists; an empty path if neither does.
 /// Throws Error if the system does not tell.
 Path find_file(const Path& folder, const std::string& name);

@@ -68,11 +68,7 @@ class Encoder {
       own_ = encode_png(*pixels, info_.image[0], info_.image[1], info_.image[2]);
       return own_;
     }
-    try {
-      return scaled(std::get<EncodedPicture>(sample).file);
-    } catch (const Error& e) {
-      fail("{}: {}", split.name_of(i), e.what());
-    }
+    return naming_sample(split, i, [&] { return scaled(std::get<EncodedPicture>(sample).file); });
   }
 
  private:
@@ -141,7 +137,7 @@ int64_t to_records(const fs::path& path, const Piece& piece, const Info& info,
   return bytes;
 }
 
-/// Into a tar, by libarchive, whose memory is `bytes`.
+/// Into a tar, by libarchive.
 class TarWriter {
  public:
   explicit TarWriter(AtomicFile& file)
@@ -230,6 +226,11 @@ class Writer {
         options_(options),
         folders_(class_folder_names(dataset.info.class_names)) {}
 
+  /// Of all classes, so that one without pictures keeps its number.
+  void make_folders(const std::string& part) const {
+    for (const std::string& name : folders_) fs::create_directories(folder_ / part / name);
+  }
+
   void write(const Piece& piece) {
     if (options_.container == Container::files) return write_files(piece);
     const bool tar = options_.container == Container::tar;
@@ -264,13 +265,7 @@ class Writer {
     }
   }
 
-  /// Of all classes, so that one without pictures keeps its number.
-  void make_folders(const std::string& part) {
-    for (const std::string& name : folders_) fs::create_directories(folder_ / part / name);
-  }
-
   void write_files(const Piece& piece) {
-    make_folders(piece.part);
     Encoder encoder(dataset_.info, options_);
     for (int64_t i = piece.first; i < piece.first + piece.count; ++i) {
       const fs::path folder =
@@ -358,6 +353,9 @@ Written write_pictures(const Dataset& dataset, const std::string& source, const 
   const std::vector<std::string> skipped_before = begin(folder, job);
   const std::vector<Piece> pieces = pieces_of(dataset, options.container);
   Writer writer(dataset, folder, options);
+  if (options.container == Container::files) {
+    for (const char* part : {"train", "val"}) writer.make_folders(part);
+  }
   OpenOptions loop;
   loop.threads = options.threads;
   loop.progress = options.progress;

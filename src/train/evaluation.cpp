@@ -115,11 +115,11 @@ double Evaluator::count_top5(int64_t first, std::span<const double> logits) cons
   for (; !logits.empty(); logits = logits.subspan(classes), ++first) {
     const auto label = static_cast<size_t>(split_->label(first));
     const double own = logits[label];
-    int before = 0;  // those that are likelier or, of equal ones, come first; NaN is likelier
+    int larger = 0;  // as the op `accuracy` counts, which each training step would compute, too
     for (size_t c = 0; c < classes; ++c) {
-      before += c < label ? !(logits[c] < own) : !(logits[c] <= own);
+      larger += !(logits[c] < own) && (logits[c] != own || c < label);
     }
-    if (before < 5 && own == own) ++count;
+    if (larger < 5) ++count;
   }
   return count;
 }

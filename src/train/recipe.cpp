@@ -85,6 +85,10 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   return o;
 }
 
+bool has_pictures(const TrainOptions& o) {
+  return o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).has_pictures();
+}
+
 ModelSpec spec_of(const data::Info& info, int64_t batch, const Loss& loss) {
   return {.image = info.image,
           .classes = info.classes,

@@ -13,6 +13,9 @@ namespace crossbow {
 /// none. Idempotent.
 TrainOptions with_recipe(TrainOptions options, const Recipe& recipe);
 
+/// Whether the options' set is made from pictures of any size.
+bool has_pictures(const TrainOptions& options);
+
 /// For the samples of a set, as its batches have them.
 ModelSpec spec_of(const data::Info& info, int64_t batch, const Loss& loss);
 /// For the set that the options name, which is opened if need be, or else for the samples that the

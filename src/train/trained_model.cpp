@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "data/memory.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
@@ -40,9 +39,7 @@ TrainOptions inference_options(const TrainOptions& trained) {
 }
 
 RunConfig inference_config(TrainOptions o) {
-  const bool cut =
-      o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).has_pictures();
-  if (!cut) o.crop.reset();
+  if (!has_pictures(o)) o.crop.reset();
   const Recipe& recipe = find_model(o.model).recipe;
   if (const DeviceList devices = device_list(o.device); devices.count > 1) {
     fail_usage("`device` {}: a trained model runs on one device; choose {}", o.device,

@@ -14,6 +14,7 @@
 #include "sync/check_options.h"
 #include "train/clock_config.h"
 #include "train/config.h"
+#include "train/recipe.h"
 #include "train/schedule.h"
 #include "train/team_config.h"
 #include "train/workers_config.h"
@@ -212,10 +213,6 @@ void validate_target_loss(const TrainOptions& o) {
   if (!o.target_on) return;
   expect_name("target-on", *o.target_on, {"test", "train"});
   if (!o.target_loss) fail_usage("`target-on` {} needs a `target-loss`", *o.target_on);
-}
-
-bool has_pictures(const TrainOptions& o) {
-  return o.data && o.data != data::kMemory && data::catalogue_entry(*o.data).has_pictures();
 }
 
 void validate_crop(const TrainOptions& o) {

@@ -37,10 +37,7 @@ class Archive {
     const std::string member = name ? name : "";
     const auto type = archive_entry_filetype(entry);
     const bool plain = (type == AE_IFREG || type == AE_IFDIR) && !archive_entry_hardlink(entry);
-    const fs::path as_path(member);
-    const bool stays_inside =
-        as_path.is_relative() && std::ranges::find(as_path, fs::path("..")) == as_path.end();
-    if (member.empty() || !plain || !stays_inside) {
+    if (member.empty() || !plain || !stays_within(member)) {
       fail("{} is not the archive it should be: its member '{}' {}", path_.string(), member,
            plain ? "leads out of it" : "is a link or a device");
     }
