@@ -1,170 +1,20 @@
 #include "comm/mpi.h"
 
-#include <dlfcn.h>
-#include <omp.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <climits>
-#include <condition_variable>
-#include <deque>
-#include <filesystem>
+#include <cstring>
 #include <mutex>
-#include <numeric>
-#include <thread>
 
-#include "comm/mpi/calls.h"
+#include "comm/mpi_mail.h"
+#include "comm/mpi_thread.h"
 #include "core/error.h"
 #include "core/machine.h"
 
 namespace crossbow {
-
-MpiCalls::Pieces::Pieces(std::vector<int> s) : sizes(std::move(s)), begins(sizes.size()) {
-  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  if (all > INT_MAX) fail("messages of {} bytes are more than MPI 3 can exchange at once", all);
-  std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
-}
-
 namespace {
-
-/// Where the loader looks; or beside the program, which sanitizers' loaders forget. Null if there
-/// is none, as `why` says.
-void* open_module(std::string& why) {
-  const std::string name = "libcrossbow_mpi.so";
-  if (void* const found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
-  why = dlerror();
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
-  if (!std::filesystem::exists(beside, error)) return nullptr;
-  if (void* const found = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
-  why = dlerror();
-  return nullptr;
-}
-
-MpiCalls* load_calls(std::string& why) {
-  void* const module = open_module(why);
-  if (!module) return nullptr;
-  if (void* const found = dlsym(module, kMpiModule)) return reinterpret_cast<MpiModule*>(found)();
-  why = dlerror();
-  return nullptr;
-}
-
-MpiCalls& expect_calls() {
-  std::string why;
-  MpiCalls* const calls = load_calls(why);
-  if (!calls) {
-    fail(
-        "a launcher has started this process as one of several, and there is no MPI ({}): "
-        "scripts/cluster installs it, and builds anew",
-        why);
-  }
-  return *calls;
-}
-
-int size_for_mpi(size_t bytes) {
-  if (bytes > INT_MAX) fail("a message of {} bytes is more than MPI 3 can send at once", bytes);
-  return static_cast<int>(bytes);
-}
-
-/// The thread that calls MPI.
-class MpiThread {
- public:
-  MpiThread() : calls_(expect_calls()), thread_([this] { work(); }) {}
-  ~MpiThread() {
-    do_later([this] {
-      if (joined_) calls_.finalise();
-      over_ = true;
-    });
-    thread_.join();
-  }
-  MpiThread(const MpiThread&) = delete;
-
-  void join() {
-    do_now([this](MpiCalls& calls) {
-      calls.initialise();
-      joined_ = true;
-    });
-  }
-
-  /// `task` must not throw.
-  void do_later(std::function<void()> task) {
-    {
-      const std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-    }
-    changed_.notify_all();
-  }
-  /// Returns when it is done; rethrows.
-  void do_now(const std::function<void(MpiCalls&)>& task) {
-    bool done = false;
-    std::exception_ptr error;
-    do_later([&] {
-      try {
-        task(calls_);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      const std::lock_guard lock(mutex_);
-      done = true;
-      done_.notify_all();
-    });
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return done; });
-    if (error) std::rethrow_exception(error);
-  }
-
-  /// For tasks, which wait for what they begin.
-  MpiCalls& calls() { return calls_; }
-  void wait() {
-    // MPI moves data while it is called. So short waits are busy ones, which leave the core to
-    // whoever computes, and long ones are naps.
-    constexpr auto kShort = std::chrono::milliseconds(5);
-    const auto begin = std::chrono::steady_clock::now();
-    while (!calls_.is_done()) {
-      if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) {
-        calls_.abort(code);
-      }
-      if (std::chrono::steady_clock::now() - begin < kShort) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-    }
-  }
-  [[noreturn]] void abort(int code) {
-    abort_code_.store(code, std::memory_order_relaxed);
-    do_later([this, code] { calls_.abort(code); });
-    for (;;) pause();
-  }
-
- private:
-  void work() {
-    omp_set_num_threads(1);
-    prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds, for short naps
-    std::unique_lock lock(mutex_);
-    while (!over_) {
-      changed_.wait(lock, [this] { return !tasks_.empty(); });
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  MpiCalls& calls_;
-  std::mutex mutex_;  // guards the tasks and what do_now waits for
-  std::condition_variable changed_, done_;
-  std::deque<std::function<void()>> tasks_;
-  std::atomic<int> abort_code_{-1};
-  bool joined_ = false, over_ = false;  // by the thread
-  std::thread thread_;                  // last
-};
 
 /// Sums of vectors over all ranks.
 class MpiComm final : public Comm {
@@ -322,6 +172,9 @@ class MpiWorld final : public World {
   std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()> notify) override {
     return std::make_unique<MpiComm>(mpi_, rank_, size_, n, dtype, std::move(notify));
   }
+  std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
+    return make_mpi_mail(mpi_, size_, vector_bytes);
+  }
   void abort(int code) override { mpi_.abort(code); }
 
  private:
@@ -366,7 +219,7 @@ std::unique_ptr<World> join_mpi() {
 
 std::string mpi_version() {
   std::string why;
-  const MpiCalls* const calls = load_calls(why);
+  const MpiCalls* const calls = load_mpi_calls(why);
   return calls ? calls->version() : "none";
 }
 

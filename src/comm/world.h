@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "comm/mail.h"
 
 namespace crossbow {
 
 /// What all ranks do together. All call the same functions in the same order, from one thread each,
-/// while no sum of a Comm is under way. A rank that is lost ends the others.
+/// while no sum of a Comm is under way and no mail is open. A rank that is lost ends the others.
 class World {
  public:
   virtual ~World() = default;
@@ -37,6 +38,9 @@ class World {
   /// For vectors of n elements in the host's memory. `notify` is called, by a thread of the
   /// world's, when a sum is complete. It must not outlive the world.
   virtual std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()> notify) = 0;
+
+  /// For messages with vectors of so many bytes. It must not outlive the world.
+  virtual std::unique_ptr<Mail> make_mail(size_t vector_bytes) = 0;
 
   /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
   virtual void abort(int code) = 0;

@@ -20,6 +20,19 @@ struct Batch {
   const int32_t* labels() const { return static_cast<const int32_t*>(fields[kLabels]); }
 };
 
+/// Of each `all` consecutive batches, counted from `begin`, `count` from `first` on.
+struct BatchShare {
+  int64_t first = 0, count = 1, all = 1;
+  int64_t begin = 0;
+
+  /// The first of these from that batch on, which is not before `begin`.
+  int64_t next_from(int64_t batch) const {
+    const int64_t place = (batch - begin) % all;
+    if (place < first) return batch + first - place;
+    return place < first + count ? batch : batch + all - place + first;
+  }
+};
+
 /// Any number of threads may acquire and release at a time.
 class BatchSource {
  public:
@@ -41,17 +54,12 @@ class TrainingBatches : public BatchSource {
   virtual int64_t samples() const = 0;
   /// In an epoch: samples / batch, rounded up.
   virtual int64_t batches() const = 0;
-  /// Begins an epoch at batch `first_batch` (in [0, batches()]), dropping what was under way. One
-  /// thread, while no batch is held.
+  /// Begins an epoch at batch `first_batch` (in [0, batches()]), from where shares are counted,
+  /// dropping what was under way. One thread, while no batch is held.
   virtual void start(int64_t epoch, int64_t first_batch) = 0;
-  /// Of each `all` consecutive batches, counted from where an epoch begins, `count` from `first`
-  /// on.
-  struct Share {
-    int64_t first = 0, count = 1, all = 1;
-  };
   /// Where batches are made ahead: from now on at least so many of them, or one for each batch of
   /// an epoch; and only those of this share, as others are served elsewhere.
-  virtual void serve(int64_t /*depth*/, const Share& /*share*/) {}
+  virtual void serve(int64_t /*depth*/, const BatchShare& /*share*/) {}
   /// Of the buffers that there are.
   virtual int64_t buffer_bytes() const = 0;
   /// Seconds that callers have spent blocked in `acquire` since `start` or the last such call,

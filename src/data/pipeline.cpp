@@ -72,7 +72,7 @@ void Pipeline::end() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Pipeline::serve(int64_t depth, const Share& share) {
+void Pipeline::serve(int64_t depth, const BatchShare& share) {
   const std::lock_guard lock(mutex_);
   share_ = share;
   while (static_cast<int64_t>(slots_.size()) < std::min(depth, batches_)) {
@@ -109,19 +109,12 @@ void Pipeline::start(int64_t epoch, int64_t first_batch) {
   }
   free_ = static_cast<int>(slots_.size());
   rows_.start(epoch);
-  first_ = first_batch;
-  next_ = next_from(first_batch);
+  share_.begin = first_batch;
+  next_ = share_.next_from(first_batch);
   end_ = batches_;
   waited_seconds_ = 0;
   cancelled_ = false;
   can_fill_.notify_all();
-}
-
-int64_t Pipeline::next_from(int64_t index) const {
-  const auto& [first, count, all] = share_;
-  const int64_t place = (index - first_) % all;
-  if (place < first) return index + first - place;
-  return place < first + count ? index : index + all - place + first;
 }
 
 const Batch& Pipeline::acquire(int64_t index) {
@@ -204,7 +197,7 @@ void Pipeline::work() {
                                  [](const Slot& s) { return s.state == State::free; });
       slot.state = State::filling;
       slot.batch.index = next_;
-      next_ = next_from(next_ + 1);
+      next_ = share_.next_from(next_ + 1);
       --free_;
       ++filling_;
       lock.unlock();

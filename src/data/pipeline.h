@@ -59,7 +59,7 @@ class Pipeline : public TrainingBatches {
   void cancel() override;
 
   /// There are as many buffers, at least.
-  void serve(int64_t depth, const Share& share) override;
+  void serve(int64_t depth, const BatchShare& share) override;
   int64_t buffer_bytes() const override;
   /// Of those that such options ask for.
   static int64_t buffer_bytes(const BatchFormat& format, int64_t samples,
@@ -79,8 +79,6 @@ class Pipeline : public TrainingBatches {
 
   void work();
   void end();
-  /// The first batch from there on that is served here.
-  int64_t next_from(int64_t index) const;
   bool may_fill() const;
   void fill(Slot& slot, RowScratch& scratch);
   /// The batch, by the thread that asks, if there are no others. With the lock.
@@ -94,8 +92,7 @@ class Pipeline : public TrainingBatches {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable can_fill_, made_;
   std::deque<Slot> slots_;  // each stays where it is
-  Share share_;
-  int64_t first_ = 0;           // served in the epoch, here or elsewhere
+  BatchShare share_;
   int64_t next_ = 0, end_ = 0;  // batches yet to fill
   int free_ = 0, filling_ = 0, held_ = 0, waiting_ = 0;
   double waited_seconds_ = 0;

@@ -21,6 +21,11 @@ std::unique_ptr<Coordinator> make_coordinator(
   return std::make_unique<Coordinator>(algorithm, terms, batch.rows, settings.samples);
 }
 
+std::optional<OtherNodes> others(Mail* mail, const World* world) {
+  if (!world) return {};
+  return OtherNodes{mail, world->rank(), world->size()};
+}
+
 }  // namespace
 
 AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
@@ -28,9 +33,15 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
                          const EngineOptions& options)
     : Engine(models, options),
       settings_(std::move(settings)),
+      mail_(options.world ? options.world->make_mail(weight_bytes()) : nullptr),
+      sums_(options.world
+                ? options.world->make_comm(layout().parameter_elements, layout().dtype, [] {})
+                : nullptr),
+      errands_(device(0).make_queue()),
       nodes_(algorithm, layout(), options.optimizer, device(0),
              {options.learners, options.seed, options.clip_norm,
-              models[0]->options().update.has_value(), settings_.pace.network}),
+              models[0]->options().update.has_value(), settings_.pace.network,
+              others(mail_.get(), options.world)}),
       live_(models[0]->options().update.has_value()),
       clocks_(static_cast<size_t>(options.learners)),
       coordinator_(make_coordinator(algorithm, settings_, options.batch)),
@@ -61,17 +72,20 @@ void AsyncEngine::start_from(const Replica& model) {
   order_.clear();
   turns_ = updates_ = 0;
   ended_ = 0;
+  gather_nodes();
 }
 
 void AsyncEngine::begin(const Segment& segment) {
   const std::lock_guard lock(mutex_);
-  dispatcher_.begin(*segment.source, segment.first_batch, segment.batches);
+  dispatcher_.begin(*segment.source, segment.first_batch, segment.batches, segment.share);
   stopped_ = hurries_ = false;
   order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
   for (NodeClock& clock : clocks_) {
     clock.number = 0;
     clock.free_since += now() - ended_;  // what was between does not count
   }
+  began_ = now();
+  if (mail_) mail_->open(*this);
 }
 
 double AsyncEngine::due(const NodeClock& clock) const {
@@ -80,6 +94,11 @@ double AsyncEngine::due(const NodeClock& clock) const {
 }
 
 int AsyncEngine::next_turn(int worker) const {
+  for (int j = 0; j < learners(); ++j) {
+    const NodeClock& c = clock(j);
+    if (c.asked == Asked::nothing || c.phase != Phase::waits_for_turn) continue;
+    if (nodes_.is_answered(j)) return j;
+  }
   if (leaves_the_rest()) return -1;
   int next = -1;
   if (settings_.clock == AsyncSettings::Clock::replayed) {
@@ -91,7 +110,8 @@ int AsyncEngine::next_turn(int worker) const {
     const double time = real ? now() : 0;
     for (int j = 0; j < learners(); ++j) {
       const NodeClock& c = clock(j);
-      if (c.parked || c.state.held || c.state.failed) continue;
+      if (c.parked || c.state.held || c.state.failed || c.asked != Asked::nothing) continue;
+      if (!nodes_.may_take_turn(j)) continue;
       if (real && !runs(worker, j)) continue;
       if (real && (c.phase != Phase::waits_for_turn || (c.free_since > time && !hurries_)))
         continue;
@@ -115,7 +135,8 @@ bool AsyncEngine::over() const {
   if (error_) return true;
   return std::all_of(clocks_.begin(), clocks_.end(), [&](const NodeClock& c) {
     if (c.state.failed) return !dispatcher_.gives_again();
-    return c.phase == Phase::waits_for_turn && (leaves_the_rest() || c.parked);
+    return c.phase == Phase::waits_for_turn && c.asked == Asked::nothing &&
+           (leaves_the_rest() || c.parked);
   });
 }
 
@@ -195,27 +216,31 @@ void AsyncEngine::let_go_on() {
   }
 }
 
+/// All of it, or what follows an answer, up to the next question.
 void AsyncEngine::describe_turn(int node) {
   NodeClock& c = clock(node);
-  NodeState& s = c.state;
-  const double time = s.time;
-  nodes_.begin_turn(node, time);
-  if (s.stepping) {
-    nodes_.end_step(node, learner(node).gradients(), s.lr, has_replica(node));
-    dispatcher_.done(node);
-    const int64_t steps = options().batch.steps_of(s.rows);
-    const int64_t staleness = updates_ - s.updates_before;
-    updates_ += steps;
-    s.report.updates += steps;
-    ++s.epoch_updates;
-    s.report.rows += s.rows;
-    s.report.staleness += staleness;
-    s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
-  }
-  if (fails_now(node)) {
-    fail_in_turn(node);
+  const double time = c.state.time;
+  const Asked asked = std::exchange(c.asked, Asked::nothing);
+  if (asked == Asked::nothing) {
+    nodes_.begin_turn(node, time);
+    if (c.state.stepping) end_step(node);
+    if (nodes_.asks(node)) {
+      c.asked = Asked::after_step;
+      return;
+    }
   } else {
-    begin_next_step(node);
+    nodes_.take_answer(node);
+  }
+  if (asked != Asked::before_step) {
+    if (fails_now(node)) {
+      fail_in_turn(node);
+    } else {
+      begin_next_step(node);
+    }
+    if (nodes_.asks(node)) {
+      c.asked = Asked::before_step;
+      return;
+    }
   }
   for (NodeClock& other : clocks_) {
     if (!other.state.held) continue;
@@ -225,6 +250,21 @@ void AsyncEngine::describe_turn(int node) {
   let_go_on();
   ++turns_;
   if (in_order()) order_.push_back(node);
+}
+
+void AsyncEngine::end_step(int node) {
+  NodeState& s = clock(node).state;
+  nodes_.end_step(node, learner(node).gradients(), s.lr, has_replica(node));
+  dispatcher_.done(node);
+  const int64_t steps = options().batch.steps_of(s.rows);
+  const int64_t staleness = updates_ - s.updates_before;
+  updates_ += steps;
+  s.report.updates += steps;
+  ++s.epoch_updates;
+  s.report.rows += s.rows;
+  s.report.staleness += staleness;
+  s.report.largest_staleness = std::max(s.report.largest_staleness, staleness);
+  s.stepping = false;
 }
 
 void AsyncEngine::begin_next_step(int node) {
@@ -291,7 +331,8 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   NodeClock& c = clock(node);
   const double began = now();
   c.state.report.waiting += reported(began - c.free_since, 0);
-  const bool ends = c.state.stepping;
+  const bool begins = c.asked == Asked::nothing;
+  const bool ends = begins && c.state.stepping;
   c.phase = Phase::in_turn;
   describe_turn(node);
   changed_.notify_all();
@@ -301,11 +342,13 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   nodes_.do_turn(node, queue);
   lock.lock();
   c.free_since = now();
-  c.turn_took = c.free_since - began;
-  turn_seconds_ += c.turn_took;
-  c.state.report.busy += reported(c.turn_took, 0);
-  c.phase = c.state.stepping ? Phase::waits_for_worker : Phase::waits_for_turn;
-  if (c.state.stepping && settings_.clock == AsyncSettings::Clock::real) {
+  const double took = c.free_since - began;
+  c.turn_took = begins ? took : c.turn_took + took;
+  turn_seconds_ += took;
+  c.state.report.busy += reported(took, 0);
+  const bool steps = c.state.stepping && c.asked == Asked::nothing;
+  c.phase = steps ? Phase::waits_for_worker : Phase::waits_for_turn;
+  if (steps && settings_.clock == AsyncSettings::Clock::real) {
     compute(worker, node, lock);
   } else {
     changed_.notify_all();
@@ -359,8 +402,8 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   c.free_since = now();
   c.state.report.busy += reported(c.free_since - began, 0);
   if (settings_.clock == AsyncSettings::Clock::real) {
-    const double stretch =
-        (settings_.pace.slowness_of(node) - 1) * (c.turn_took + c.free_since - began);
+    const double stretch = (settings_.pace.slowness_of(first_learner() + node) - 1) *
+                           (c.turn_took + c.free_since - began);
     c.state.report.waiting += reported(stretch, 0);
     c.free_since += stretch;
   }
@@ -372,6 +415,7 @@ void AsyncEngine::end(const Segment&) {
   if (error_) std::rethrow_exception(error_);
   clear_failed_nodes();
   if (ends_round() && dispatcher_.all_handed_out()) end_round();
+  gather_nodes();
   ended_ = now();
 }
 
@@ -426,6 +470,10 @@ void AsyncEngine::drop(int node, const std::string& why) {
     throw NodesFailed(fmt::format("batch {} has failed twice, the second time on node {}: {}",
                                   work.first, node, why));
   }
+  if (mail_) {
+    throw NodesFailed(fmt::format("node {} has failed, and so does a run of several ranks: {}",
+                                  first_learner() + node, why));
+  }
   if (nodes_.living() == 1) {
     throw NodesFailed(fmt::format("the last node has failed, node {}: {}", node, why));
   }
@@ -443,6 +491,33 @@ void AsyncEngine::drop(int node, const std::string& why) {
   }
   let_go_on();
   changed_.notify_all();
+}
+
+void AsyncEngine::receive(const Mail::Header& header, std::byte* vector) {
+  Nodes::Arrival arrival;
+  {
+    const std::lock_guard lock(mutex_);
+    arrival = nodes_.describe_arrival(header, vector);
+  }
+  nodes_.do_arrival(arrival, *errands_);
+}
+
+void AsyncEngine::answered(const Mail::Header& question) {
+  const std::lock_guard lock(mutex_);
+  clock(question.from - first_learner()).free_since = now();
+  changed_.notify_all();
+}
+
+void AsyncEngine::left() {
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+/// What other ranks have sent is here then, and they have what this one has sent.
+void AsyncEngine::drain() {
+  if (!mail_) return;
+  share_seconds_ = now() - began_;
+  failed() ? mail_->give_up() : mail_->close();
 }
 
 std::vector<NodeFailure> AsyncEngine::take_failures() {

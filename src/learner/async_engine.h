@@ -54,7 +54,11 @@ struct AsyncSettings {
 /// lost to the others until then. NodesFailed ends the run if the batch fails again, or if the
 /// last node fails. What goes wrong in a turn, which other nodes' turns build upon, or in reading a
 /// batch, always ends it.
-class AsyncEngine final : public Engine {
+///
+/// Of several ranks each has an engine, with as many nodes, which takes its share of a segment.
+/// They use the real clock, exchange what nodes share by mail while a segment runs, and end it
+/// together. There a node that fails ends the run.
+class AsyncEngine final : public Engine, private Mail::Receiver {
  public:
   /// `model` must not update by itself (CompileOptions::update), except to change live weights: by
   /// make_hogwild_sgd, with the real clock. Then turns have no order to be replayed in.
@@ -73,6 +77,7 @@ class AsyncEngine final : public Engine {
   bool synchronises() const override { return true; }
   int64_t round() const override { return settings_.round; }
   std::pair<double, double> sync_seconds() const override { return {turn_seconds_, 0}; }
+  double share_seconds() const override { return share_seconds_; }
   const std::byte* weights(int j) const override { return nodes_.weights(j); }
   void time_step(const Step& step, double lr, std::span<double> seconds) override;
   UpdateTraffic update_traffic() const override;
@@ -83,10 +88,13 @@ class AsyncEngine final : public Engine {
   void resume(const EnginePlace& place) override;
   using Seconds = std::chrono::duration<double>;
   enum class Phase { waits_for_turn, in_turn, waits_for_worker, fetches, computes, lands };
+  enum class Asked { nothing, after_step, before_step };
   struct NodeClock {
     Phase phase = Phase::waits_for_turn;
     NodeState state;
-    bool parked = false;                   // until the round's end
+    bool parked = false;  // until the round's end
+    // When the node asked what its turn waits to be answered.
+    Asked asked = Asked::nothing;
     int64_t number = 0;                    // of the next step in the segment
     std::array<Work, 4> works{};           // of the segment's last steps, by number
     double free_since = 0, turn_took = 0;  // real seconds
@@ -97,11 +105,17 @@ class AsyncEngine final : public Engine {
   void work(int worker) override;
   void fail(std::exception_ptr error) override;
   bool failed() const override;
-  void drain() override {}
+  void drain() override;
   void end(const Segment& segment) override;
   int64_t batches_done() const override;
-  void write_evaluated(Queue& queue, std::byte* to) override { nodes_.write_evaluated(queue, to); }
+  void write_evaluated(Queue& queue, std::byte* to) override;
   bool takes_part(int node) const override { return !clock(node).state.failed; }
+
+  // Of mail, by its thread:
+  void receive(const Mail::Header& header, std::byte* vector) override;
+  void answered(const Mail::Header& question) override;
+  void left() override;
+  void lost(std::exception_ptr error) override { fail(std::move(error)); }
 
   /// What a step leaves or, where programs update, begins with.
   std::byte* own_state(int node) const {
@@ -146,7 +160,9 @@ class AsyncEngine final : public Engine {
   }
   /// The turns tell all that happened: no node has failed, weights are not live, and nobody else
   /// than the nodes decides what they do.
-  bool in_order() const { return !live_ && !coordinator_ && nodes_.living() == learners(); }
+  bool in_order() const {
+    return !live_ && !coordinator_ && !mail_ && nodes_.living() == learners();
+  }
   bool over() const;
   /// The node's step has failed. Throws NodesFailed if no other node can make up for it.
   void drop(int node, const std::string& why);
@@ -158,6 +174,9 @@ class AsyncEngine final : public Engine {
   void end_round();
   void take_turn(int worker, int node, std::unique_lock<std::mutex>& lock);
   void describe_turn(int node);
+  void end_step(int node);
+  /// Of several ranks: tells all of them what nodes there are.
+  void gather_nodes();
   void begin_next_step(int node);
   bool fails_now(int node) const;
   void fail_in_turn(int node);
@@ -169,6 +188,9 @@ class AsyncEngine final : public Engine {
   void compute(int worker, int node, std::unique_lock<std::mutex>& lock);
 
   const AsyncSettings settings_;
+  const std::unique_ptr<Mail> mail_;      // to other ranks; else null
+  const std::unique_ptr<Comm> sums_;      // over them
+  const std::unique_ptr<Queue> errands_;  // of what comes by mail
   Nodes nodes_;
   const bool live_;  // programs change the one set of weights, in no order
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -186,6 +208,8 @@ class AsyncEngine final : public Engine {
   Dispatcher& dispatcher_;                          // one of these two
   std::vector<NodeFailure> failures_;
   std::exception_ptr error_;
+  std::vector<NodeState> of_all_ranks_;   // between segments
+  double began_ = 0, share_seconds_ = 0;  // of the segment
 };
 
 }  // namespace crossbow

@@ -1,6 +1,10 @@
 // What nodes have come to, between segments.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstring>
+#include <numeric>
+#include <thread>
 
 #include "core/error.h"
 #include "learner/async_engine.h"
@@ -8,9 +12,61 @@
 
 namespace crossbow {
 
+namespace {
+
+/// Of a node what ranks tell each other: all but what only a virtual clock or a simulated network
+/// has.
+struct Told {
+  bool stepping;
+  double lr;
+  int64_t rows, epoch_updates, updates_before;
+  int64_t steps, sent;
+  double mass;
+  Peers::Inbox inbox;
+  NodeReport report;
+};
+
+Told told(const NodeState& s, const NodeNumbers& n) {
+  return {s.stepping, s.lr,   s.rows, s.epoch_updates, s.updates_before,
+          n.steps,    n.sent, n.mass, n.inbox,         s.report};
+}
+
+NodeState state_of(const Told& t) {
+  NodeState s;
+  s.stepping = t.stepping;
+  s.lr = t.lr;
+  s.rows = t.rows;
+  s.epoch_updates = t.epoch_updates;
+  s.updates_before = t.updates_before;
+  s.report = t.report;
+  s.numbers.steps = t.steps;
+  s.numbers.sent = t.sent;
+  s.numbers.mass = t.mass;
+  s.numbers.inbox = t.inbox;
+  return s;
+}
+
+}  // namespace
+
+void AsyncEngine::gather_nodes() {
+  if (!mail_) return;
+  std::vector<Told> own;
+  for (int j = 0; j < learners(); ++j) own.push_back(told(clock(j).state, nodes_.numbers(j)));
+  of_all_ranks_.clear();
+  for (const auto& bytes : options().world->all_gather(std::as_bytes(std::span(own)))) {
+    std::vector<Told> others(bytes.size() / sizeof(Told));
+    std::memcpy(others.data(), bytes.data(), bytes.size());
+    for (const Told& t : others) of_all_ranks_.push_back(state_of(t));
+  }
+}
+
 EnginePlace AsyncEngine::place() const {
   EnginePlace place;
   place.exchanges = turns_;
+  if (mail_) {
+    place.nodes = of_all_ranks_;
+    return place;
+  }
   for (int j = 0; j < learners(); ++j) {
     place.nodes.push_back(clock(j).state);
     place.nodes.back().numbers = nodes_.numbers(j);
@@ -22,8 +78,10 @@ EnginePlace AsyncEngine::place() const {
 }
 
 void AsyncEngine::resume(const EnginePlace& place) {
-  if (std::ssize(place.nodes) != learners()) {
-    crossbow::fail("its state is of {} nodes, and the run has {}", place.nodes.size(), learners());
+  if (place.nodes.empty()) return gather_nodes();
+  if (std::ssize(place.nodes) != all_learners()) {
+    crossbow::fail("its state is of {} nodes, and the run has {}", place.nodes.size(),
+                   all_learners());
   }
   if (place.workers.size() != settings_.workers.size()) {
     crossbow::fail("its state is of {} workers, and the run has {}", place.workers.size(),
@@ -33,13 +91,14 @@ void AsyncEngine::resume(const EnginePlace& place) {
   updates_ = 0;
   for (int j = 0; j < learners(); ++j) {
     clock(j) = {};
-    clock(j).state = place.nodes[static_cast<size_t>(j)];
+    clock(j).state = place.nodes[static_cast<size_t>(first_learner() + j)];
     nodes_.numbers(j) = clock(j).state.numbers;
     updates_ += clock(j).state.report.updates;
     if (clock(j).state.failed) nodes_.drop(j);
   }
   nodes_.server_card() = place.server;
   if (coordinator_) coordinator_->restore(place.workers, nodes_.living_nodes());
+  gather_nodes();
 }
 
 std::vector<EngineBuffer> AsyncEngine::buffers() const {
@@ -47,21 +106,23 @@ std::vector<EngineBuffer> AsyncEngine::buffers() const {
   std::vector<EngineBuffer> all;
   Device& device = this->device(0);
   for (int j = 0; j < learners(); ++j) {
+    const int64_t at = first_learner() + j;
     if (!nodes_.live() || j == 0) {
-      all.push_back({Kind::weights, j, nodes_.weights(j), &device, {}});
+      all.push_back({Kind::weights, at, nodes_.weights(j), &device, {}});
       const auto slots = nodes_.slots(j);
       for (size_t i = 0; i < slots.size(); ++i) {
-        all.push_back({Kind::slot, j, slots[i].data(), &device, optimizer().slots[i]});
+        all.push_back({Kind::slot, at, slots[i].data(), &device, optimizer().slots[i]});
       }
     }
-    all.push_back({Kind::states, j, learner(j).states(), &device, {}});
+    all.push_back({Kind::states, at, learner(j).states(), &device, {}});
   }
   std::vector<std::byte*> rest = nodes_.state();
   for (int j = 0; j < learners(); ++j) {
     rest.push_back(own_state(j));
   }
+  const size_t before = mail_ ? static_cast<size_t>(options().world->rank()) * rest.size() : 0;
   for (size_t i = 0; i < rest.size(); ++i) {
-    all.push_back({Kind::central, static_cast<int64_t>(i), rest[i], &device, {}});
+    all.push_back({Kind::central, static_cast<int64_t>(before + i), rest[i], &device, {}});
   }
   return all;
 }
@@ -77,7 +138,25 @@ std::optional<double> AsyncEngine::distance() {
                               layout().parameter_elements);
     }
   });
-  return std::sqrt(sum / nodes_.living());
+  if (!mail_) return std::sqrt(sum / nodes_.living());
+  const std::vector<double> sums = all_of({sum});
+  return std::sqrt(std::reduce(sums.begin(), sums.end()) / all_learners());
+}
+
+/// Of several ranks: rank 0 has the server, and of nodes each rank has its part of the mean.
+void AsyncEngine::write_evaluated(Queue& queue, std::byte* to) {
+  if (!mail_) return nodes_.write_evaluated(queue, to, nodes_.mass());
+  const std::vector<double> masses = all_of({nodes_.mass()});
+  nodes_.write_evaluated(queue, to, std::reduce(masses.begin(), masses.end()));
+  if (nodes_.has_server()) {
+    queue.finish();
+    return options().world->broadcast({to, weight_bytes()});
+  }
+  const Comm::Sum sum = sums_->start_sum(queue, to, layout().parameter_elements);
+  while (sums_->state(sum) == Comm::State::running) {
+    if (!sums_->advance()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  if (sums_->state(sum) == Comm::State::failed) crossbow::fail("{}", sums_->failure());
 }
 
 /// Whatever a failed node has left, perhaps NaN, spoils no mean and no checkpoint.

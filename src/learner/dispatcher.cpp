@@ -5,7 +5,9 @@ namespace crossbow {
 std::optional<Work> BatchByBatch::next(int) {
   if (!retries_.empty()) return Work{.first = retries_.take(), .second_try = true};
   if (all_handed_out()) return {};
-  return Work{.first = next_++};
+  const Work work{.first = next_};
+  next_ = std::min(share_.next_from(next_ + 1), end_);
+  return work;
 }
 
 void BatchByBatch::give_back(int, const Work&, const data::Batch& batch) {

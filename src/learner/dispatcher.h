@@ -1,6 +1,7 @@
 // Which rows of a segment a node's next step takes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -27,16 +28,18 @@ struct Fetched {
   int64_t first_row = 0;                // in the epoch
 };
 
-/// Hands out the batches of a segment, first to last. Of one engine, whose lock the caller holds,
-/// except for `fetch`, which any thread may call.
+/// Hands out a share of a segment's batches, first to last. Of one engine, whose lock the caller
+/// holds, except for `fetch`, which any thread may call.
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
 
-  void begin(data::BatchSource& source, int64_t first, int64_t batches) {
+  void begin(data::BatchSource& source, int64_t first, int64_t batches,
+             const data::BatchShare& share = {}) {
     source_ = &source;
-    next_ = first;
+    share_ = share;
     end_ = first + batches;
+    next_ = std::min(share_.next_from(first), end_);
   }
   /// Nothing if there is none for this node; then others have some under way, or take the rest.
   virtual std::optional<Work> next(int node) = 0;
@@ -59,7 +62,8 @@ class Dispatcher {
   /// Of what was given back, its first batch.
   virtual std::optional<int64_t> oldest() const = 0;
   data::BatchSource& source() const { return *source_; }
-  int64_t next_ = 0, end_ = 0;  // of the batches that nobody has had
+  data::BatchShare share_;
+  int64_t next_ = 0, end_ = 0;  // of the share's batches that nobody has had
 
  private:
   data::BatchSource* source_ = nullptr;

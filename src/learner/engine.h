@@ -33,7 +33,7 @@ struct EngineOptions {
   double clip_norm = 0;           // 0: no limit
   uint64_t seed = 0;              // of what layers draw, and of the pace
   std::optional<Pace> pace = {};  // on the virtual clock, which learners that wait follow
-  World* world = nullptr;         // of learners that wait for each other: more of them elsewhere
+  World* world = nullptr;         // where there are more such learners elsewhere
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes.
@@ -42,6 +42,7 @@ struct Segment {
   int64_t epoch = 0;
   int64_t epoch_batches = 0;             // of the whole epoch
   int64_t first_batch = 0, batches = 0;  // of the segment
+  data::BatchShare share = {};           // of asynchronous nodes: what those of this rank take
   bool after_first_drop = false;         // of the rate
   bool ends_at_drop = false;             // the rate drops at its end
   std::function<double(int64_t)> rate;   // of a step with that batch; any thread
@@ -99,8 +100,8 @@ class Engine {
 
   EngineState state() const;
   /// Goes on from the state of another engine, that evaluates `model`, as start_from takes it:
-  /// `fill` writes what that engine's buffers held. Throws Error if the place is of another number
-  /// of nodes.
+  /// `fill` writes what that engine's buffers held. A place without nodes has asynchronous ones
+  /// begin anew, with the model. Throws Error if it is of another number of them.
   void restore(const Replica& model, const EnginePlace& place,
                const std::function<void(std::vector<EngineBuffer> buffers)>& fill);
   /// Whose turns there were since the last call, in order; none of learners that wait for each
@@ -133,6 +134,8 @@ class Engine {
   virtual bool synchronises() const = 0;
   /// Seconds that all workers together have spent computing exchanges, and waiting for learners.
   virtual std::pair<double, double> sync_seconds() const = 0;
+  /// Of several ranks of asynchronous nodes: how long this one took for its share of the segment.
+  virtual double share_seconds() const { return 0; }
   /// Learner j's own, or what all share.
   virtual const std::byte* weights(int j) const = 0;
   /// Of the first learner's step, by the first worker, which calls: adds each op's seconds to
@@ -221,6 +224,8 @@ class Engine {
   Queue& queue(int worker) const { return workspaces_[static_cast<size_t>(worker)].queue(); }
   Device& device(int index) const { return *devices_[static_cast<size_t>(index)]; }
   const std::vector<Device*>& devices() const { return devices_; }
+  /// Of several ranks: what each has passed, in their order.
+  std::vector<double> all_of(const std::vector<double>& values) const;
   size_t weight_bytes() const { return snapshot_.parameters.size(); }
   const EngineOptions& options() const { return options_; }
 

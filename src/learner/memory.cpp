@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "learner/engine.h"
+#include "learner/nodes.h"
 #include "learner/noise_probe.h"
 #include "learner/scheduler.h"
 #include "sync/sync.h"
@@ -101,11 +102,15 @@ LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
   const bool reads_snapshot = traits.live || traits.pairs;
   const bool by_mail = traits.inbox && options.pace && options.pace->network;
   const int letters = by_mail ? static_cast<int>(NodeNumbers::kMostLetters) : 0;
+  const int rooms = !options.world ? 0
+                    : traits.inbox ? Nodes::kRoomsForLetters
+                                   : Nodes::kRoomsToAsk;
   const int vectors = (traits.live ? 0 : own) + (reads_snapshot ? 1 : 0) +
-                      (traits.own_buffer ? 1 : 0) + (traits.inbox ? 1 : 0) + letters;
+                      (traits.own_buffer ? 1 : 0) + (traits.inbox ? 1 : 0) + letters + rooms;
   const int gradients = options.batch.splits > 1 ? 2 : 1;
   m.replica = (vectors + gradients) * flat + states;
-  m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0)) * flat;
+  const int received = options.world ? Mail::kReceiving + 1 : 0;  // and a share of a sum
+  m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0) + received) * flat;
   m.saved = m.evaluated + m.learners * (m.replica - (gradients - 1) * flat) + m.central;
   return m;
 }

@@ -31,6 +31,10 @@ class Sum {
   size_t count_ = 0;
 };
 
+/// Of messages between ranks. Questions are answered with a vector.
+enum class MessageKind : int32_t { letter, question };
+constexpr int32_t kServer = -1;  // to whom a question is
+
 }  // namespace
 
 /// What an algorithm asks for is added to the node's turn.
@@ -40,25 +44,28 @@ class Nodes::Hook : public Peers {
       : all_(all),
         node_(node),
         numbers_(all.numbers(node)),
-        rng_(all.options_.seed, Purpose::gossip, static_cast<uint32_t>(node),
+        rng_(all.options_.seed, Purpose::gossip, static_cast<uint32_t>(all.first() + node),
              static_cast<uint64_t>(numbers_.steps) * 2 + (after ? 0 : 1)) {}
 
   int node() const override {
     const auto& all = all_.living_;
-    return static_cast<int>(std::lower_bound(all.begin(), all.end(), node_) - all.begin());
+    return all_.first() +
+           static_cast<int>(std::lower_bound(all.begin(), all.end(), node_) - all.begin());
   }
-  int nodes() const override { return all_.living(); }
+  int nodes() const override { return all_.all(); }
   int64_t steps() const override { return numbers_.steps; }
   double draw() override { return static_cast<double>(rng_.uniform()); }
   double mass() const override { return numbers_.mass; }
   void set_mass(double mass) override { numbers_.mass = mass; }
 
   void mix_server(const Mix& mix) override {
+    if (all_.first() > 0) return ask(0, kServer, mix);
     all_.add(node_, Operation::Kind::mix, &all_.server_).mix = mix;
     meet(all_.server_card_, mix);
   }
   void mix_peer(int peer, const Mix& mix) override {
     assert(all_.traits_.pairs || mix.other == Mix{}.other);
+    if (!is_here(peer)) return ask(rank_of(peer), peer, mix);
     Node& to = node_of(peer);
     OrderedVector* const inbox = to.numbers.inbox.messages > 0 ? &to.inbox : nullptr;
     all_.add(node_, Operation::Kind::mix, &weights_of(peer), inbox).mix = mix;
@@ -66,6 +73,7 @@ class Nodes::Hook : public Peers {
   }
   void post(int peer, const Terms& vector, double mass) override {
     if (all_.options_.network) return write_letter(peer, vector, mass);
+    if (!is_here(peer)) return send(peer, vector, mass);
     Node& to = node_of(peer);
     Peers::Inbox& inbox = to.numbers.inbox;
     OrderedVector* const theirs = vector.other == 0 ? nullptr : &weights_of(peer);
@@ -107,7 +115,41 @@ class Nodes::Hook : public Peers {
     all_.wait_for_a_free_letter(node);
   }
 
-  int index(int peer) const { return all_.living_[static_cast<size_t>(peer)]; }
+  bool is_here(int peer) const {
+    const int here = peer - all_.first();
+    return here >= 0 && here < all_.living();
+  }
+  int rank_of(int peer) const { return peer / all_.options_.nodes; }
+  Operation& add_message(int rank, MessageKind kind, int to, const Terms& vector, double number) {
+    const auto& rooms = all_.nodes_[static_cast<size_t>(node_)].rooms;
+    const auto free = std::ranges::find_if(rooms, &Mail::Room::is_free);
+    if (free == rooms.end()) fail("a node sends more in a turn than it has room for");
+    Operation& operation = all_.add(node_, Operation::Kind::send);
+    operation.sent = vector;
+    operation.room = *free;
+    operation.rank = rank;
+    operation.header = {static_cast<int32_t>(kind),
+                        all_.first() + node_,
+                        to,
+                        vector.weights != 0 || vector.own != 0,
+                        {number, 0}};
+    ++numbers_.sent;
+    return operation;
+  }
+  void send(int peer, const Terms& vector, double mass) {
+    assert(vector.other == 0);
+    add_message(rank_of(peer), MessageKind::letter, peer, vector, mass);
+  }
+  /// The hook's last operation.
+  void ask(int rank, int to, const Mix& mix) {
+    Node& node = all_.nodes_[static_cast<size_t>(node_)];
+    assert(!node.asked);
+    const Terms gives{.weights = mix.other.weights, .own = mix.other.own};
+    node.answer = add_message(rank, MessageKind::question, to, gives, mix.other.other).room;
+    node.asked = mix;
+  }
+
+  int index(int peer) const { return all_.living_[static_cast<size_t>(peer - all_.first())]; }
   Node& node_of(int peer) const { return all_.nodes_[static_cast<size_t>(index(peer))]; }
   OrderedVector& weights_of(int peer) const { return all_.of(index(peer)).weights; }
 
@@ -145,6 +187,10 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
     }
     node.turn.reserve(kMostOperations);
     if (traits_.own_buffer) node.own = device.allocate_zeroed(bytes);
+    const int rooms = traits_.inbox ? kRoomsForLetters : kRoomsToAsk;
+    for (int r = 0; options.others && r < rooms; ++r) {
+      node.rooms.push_back(&options.others->mail->make_room());
+    }
     if (traits_.live && j > 0) continue;
     node.weights = OrderedVector(device, bytes, chunks_.size());
     for (size_t i = 0; !options.by_programs && i < optimizer.slots.size(); ++i) {
@@ -152,6 +198,9 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
     }
   }
   if (traits_.server) server_ = OrderedVector(device, bytes, chunks_.size());
+  if (options.others) {
+    arrival_scratch_ = device.allocate(static_cast<size_t>(largest * element_bytes_));
+  }
 }
 
 void Nodes::start_from(Device& device, const std::byte* weights) {
@@ -216,6 +265,11 @@ void Nodes::end_step(int index, const std::byte* gradient, double lr, bool repli
   call_hook(index, /*after=*/true);
 }
 
+bool Nodes::may_take_turn(int index) const {
+  const Node& node = nodes_[static_cast<size_t>(index)];
+  return node.rooms.empty() || std::ranges::any_of(node.rooms, &Mail::Room::is_free);
+}
+
 void Nodes::begin_turn(int index, double time) {
   Node& node = nodes_[static_cast<size_t>(index)];
   node.now = node.ready = time;
@@ -225,11 +279,22 @@ void Nodes::begin_turn(int index, double time) {
 void Nodes::begin_step(int index) {
   if (options_.network) deliver(index, ready(index), index);
   call_hook(index, /*after=*/false);
-  if (reads_snapshot()) add(index, Operation::Kind::snapshot);
+  nodes_[static_cast<size_t>(index)].asked_first = asks(index);
+  if (reads_snapshot() && !asks(index)) add(index, Operation::Kind::snapshot);
+}
+
+void Nodes::take_answer(int index) {
+  Node& node = nodes_[static_cast<size_t>(index)];
+  Operation& operation = add(index, Operation::Kind::answer);
+  operation.mix = *std::exchange(node.asked, {});
+  operation.room = node.answer;
+  if (std::exchange(node.asked_first, false) && reads_snapshot()) {
+    add(index, Operation::Kind::snapshot);
+  }
 }
 
 void Nodes::call_hook(int index, bool after) {
-  const bool alone = living() == 1 && !traits_.server;
+  const bool alone = all() == 1 && !traits_.server;
   Hook hook(*this, index, after);
   if (after) {
     if (alone) return;
@@ -297,38 +362,103 @@ void Nodes::do_turn(int index, Queue& queue) {
     if (operation.gradient) {
       node.clip.find_scale(queue.math(dtype_), operation.gradient, elements_);
     }
-    for (size_t c = 0; c < chunks_.size(); ++c) {
-      for (size_t v = 0; v < operation.vectors.size(); ++v) {
-        if (operation.vectors[v])
-          operation.vectors[v]->wait(c, operation.places[v], queue, given_up_);
-      }
-      const ParameterLayout::Piece& chunk = chunks_[c];
-      const int64_t at = chunk.first * element_bytes_;
-      switch (operation.kind) {
-        case Operation::Kind::update:
-          update(node, of(index).slots, operation, chunk, queue);
-          break;
-        case Operation::Kind::mix:
-          mix(node, operation, chunk, queue);
-          break;
-        case Operation::Kind::post:
-          post(node, operation, chunk, queue);
-          break;
-        case Operation::Kind::snapshot:
-          queue.copy(node.snapshot.data() + at, of(index).weights.data() + at,
-                     static_cast<size_t>(chunk.elements * element_bytes_));
-          break;
-        case Operation::Kind::restore:
-          queue.copy(of(index).weights.data() + at, node.snapshot.data() + at,
-                     static_cast<size_t>(chunk.elements * element_bytes_));
-      }
-      for (size_t v = 0; v < operation.vectors.size(); ++v) {
-        if (operation.vectors[v]) operation.vectors[v]->pass(c, operation.places[v], queue);
-      }
-    }
+    do_operation(node, index, operation, queue);
   }
   node.turn.clear();
   queue.mark(*node.done);
+}
+
+void Nodes::do_operation(Node& node, int index, const Operation& operation, Queue& queue) {
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    for (size_t v = 0; v < operation.vectors.size(); ++v) {
+      if (operation.vectors[v]) {
+        operation.vectors[v]->wait(c, operation.places[v], queue, given_up_);
+      }
+    }
+    const ParameterLayout::Piece& chunk = chunks_[c];
+    const int64_t at = chunk.first * element_bytes_;
+    const auto bytes = static_cast<size_t>(chunk.elements * element_bytes_);
+    switch (operation.kind) {
+      case Operation::Kind::update:
+        update(node, of(index).slots, operation, chunk, queue);
+        break;
+      case Operation::Kind::mix:
+      case Operation::Kind::answer:
+        mix(node, operation, chunk, queue);
+        break;
+      case Operation::Kind::post:
+        post(node, operation, chunk, queue);
+        break;
+      case Operation::Kind::send:
+        write(node, operation, chunk, queue);
+        break;
+      case Operation::Kind::snapshot:
+        queue.copy(node.snapshot.data() + at, of(index).weights.data() + at, bytes);
+        break;
+      case Operation::Kind::restore:
+        queue.copy(of(index).weights.data() + at, node.snapshot.data() + at, bytes);
+    }
+    for (size_t v = 0; v < operation.vectors.size(); ++v) {
+      if (operation.vectors[v]) operation.vectors[v]->pass(c, operation.places[v], queue);
+    }
+  }
+  if (operation.kind != Operation::Kind::send) return;
+  queue.finish();
+  Mail& mail = *options_.others->mail;
+  const bool asks = operation.header.kind == static_cast<int32_t>(MessageKind::question);
+  (mail.*(asks ? &Mail::ask : &Mail::send))(operation.rank, operation.header, *operation.room);
+}
+
+Nodes::Arrival Nodes::describe_arrival(const Mail::Header& header, std::byte* message) {
+  if (header.kind == static_cast<int32_t>(MessageKind::question)) {
+    OrderedVector& asked = header.to == kServer ? server_ : of(header.to - first()).weights;
+    return {&asked, asked.enter(), message, header.numbers[0], true, header.has_vector != 0};
+  }
+  Node& node = of(header.to - first());
+  Peers::Inbox& inbox = node.numbers.inbox;
+  const double kept = inbox.messages == 0 ? 0 : 1;
+  ++inbox.messages;
+  inbox.mass += header.numbers[0];
+  return {&node.inbox, node.inbox.enter(), message, kept};
+}
+
+void Nodes::do_arrival(const Arrival& arrival, Queue& queue) {
+  const VectorMath& math = queue.math(dtype_);
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    const int64_t at = chunks_[c].first * element_bytes_, n = chunks_[c].elements;
+    const auto bytes = static_cast<size_t>(n * element_bytes_);
+    std::byte* const message = arrival.message + at;
+    std::byte* const vector = arrival.vector->data() + at;
+    arrival.vector->wait(c, arrival.place, queue, given_up_);
+    if (arrival.gives) {
+      Sum sum;
+      sum.add(1, message);
+      sum.add(arrival.kept, vector);
+      sum.write(math, arrival_scratch_.data(), n);
+    }
+    if (arrival.answers) queue.copy(message, vector, bytes);
+    if (arrival.gives) queue.copy(vector, arrival_scratch_.data(), bytes);
+    arrival.vector->pass(c, arrival.place, queue);
+  }
+  queue.finish();
+}
+
+/// What the node sends. Where others may change its weights before the answer is there, they are
+/// remembered as they are now.
+void Nodes::write(const Node& node, const Operation& operation, const ParameterLayout::Piece& chunk,
+                  Queue& queue) const {
+  const int64_t at = chunk.first * element_bytes_;
+  const std::byte* const weights = operation.vectors[0]->data() + at;
+  if (operation.header.has_vector) {
+    Sum sum;
+    sum.add(operation.sent.weights, weights);
+    if (node.own.data()) sum.add(operation.sent.own, node.own.data() + at);
+    sum.write(queue.math(dtype_), operation.room->vector() + at, chunk.elements);
+  }
+  if (traits_.pairs) {
+    queue.copy(node.snapshot.data() + at, weights,
+               static_cast<size_t>(chunk.elements * element_bytes_));
+  }
 }
 
 void Nodes::update(const Node& node, std::span<const Buffer> slots, const Operation& operation,
@@ -362,7 +492,9 @@ void Nodes::mix(const Node& node, const Operation& operation, const ParameterLay
   };
   const int64_t at = chunk.first * element_bytes_;
   std::byte* const weights = operation.vectors[0]->data() + at;
-  std::byte* const other = operation.vectors[1]->data() + at;
+  const bool answered = operation.kind == Operation::Kind::answer;
+  std::byte* const other =
+      (answered ? operation.room->vector() : operation.vectors[1]->data()) + at;
   const OrderedVector* const inbox = operation.vectors[2];
   std::byte* const own = node.own.data() ? node.own.data() + at : nullptr;
   std::array<Target, 3> targets;
@@ -373,10 +505,15 @@ void Nodes::mix(const Node& node, const Operation& operation, const ParameterLay
   static constexpr Mix kNothing{};
   add_target(operation.mix.weights, kNothing.weights, weights);
   add_target(operation.mix.own, kNothing.own, own);
-  add_target(operation.mix.other, kNothing.other, other);
+  if (!answered) add_target(operation.mix.other, kNothing.other, other);
   for (size_t t = 0; t < count; ++t) {
     Sum sum;
-    sum.add(targets[t].terms->weights, weights);
+    if (answered && traits_.pairs) {  // what has changed since it asked stays
+      sum.add(1, weights);
+      sum.add(targets[t].terms->weights - 1, node.snapshot.data() + at);
+    } else {
+      sum.add(targets[t].terms->weights, weights);
+    }
     if (own) sum.add(targets[t].terms->own, own);
     sum.add(targets[t].terms->other, other);
     if (inbox) sum.add(targets[t].terms->other, inbox->data() + at);
@@ -389,18 +526,22 @@ void Nodes::mix(const Node& node, const Operation& operation, const ParameterLay
   }
 }
 
-void Nodes::write_evaluated(Queue& queue, std::byte* to) const {
+double Nodes::mass() const {
+  double mass = 0;
+  for (const int j : living_) mass += nodes_[static_cast<size_t>(j)].numbers.mass;
+  return mass;
+}
+
+void Nodes::write_evaluated(Queue& queue, std::byte* to, double mass) const {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   if (traits_.server || traits_.live) {
     return queue.copy(to, traits_.server ? server_.data() : weights(0), bytes);
   }
-  double all = 0;
-  for (const int j : living_) all += nodes_[static_cast<size_t>(j)].numbers.mass;
   std::vector<double> shares;
   std::vector<const void*> vectors;
   for (const int j : living_) {
     const Node& node = nodes_[static_cast<size_t>(j)];
-    shares.push_back(all > 0 ? node.numbers.mass / all : 1.0 / living());
+    shares.push_back(mass > 0 ? node.numbers.mass / mass : 1.0 / all());
     vectors.push_back(node.weights.data());
   }
   queue.math(dtype_).combine(shares, vectors, to, elements_);
@@ -409,7 +550,7 @@ void Nodes::write_evaluated(Queue& queue, std::byte* to) const {
 void Nodes::merge(Queue& queue) {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   std::byte* const mean = weights(living_.front());
-  write_evaluated(queue, mean);
+  write_evaluated(queue, mean, mass());
   for (const int j : living_) {
     if (weights(j) != mean) queue.copy(weights(j), mean, bytes);
     numbers(j).mass = first_mass();

@@ -101,16 +101,6 @@ void SynchronousEngine::resume(const EnginePlace& place) {
   }
 }
 
-/// Of the learners of all ranks, in order.
-std::vector<double> SynchronousEngine::all_of(const std::vector<double>& values) const {
-  std::vector<double> all;
-  for (const auto& bytes : options().world->all_gather(std::as_bytes(std::span(values)))) {
-    const auto* const first = reinterpret_cast<const double*>(bytes.data());
-    all.insert(all.end(), first, first + bytes.size() / sizeof(double));
-  }
-  return all;
-}
-
 std::optional<double> SynchronousEngine::distance() {
   if (!sync_ || averages_gradients()) return {};
   std::vector<double> squares(static_cast<size_t>(learners()));

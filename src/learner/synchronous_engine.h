@@ -55,7 +55,6 @@ class SynchronousEngine final : public Engine {
   int64_t batch_of(int64_t iteration, int learner) const {
     return first_batch_of(iteration) + first_learner() + learner;
   }
-  std::vector<double> all_of(const std::vector<double>& values) const;
   bool averages_gradients() const { return sync_ && sync_->traits().averages_gradients; }
   /// Null for one learner on its own.
   Central* central_of(int device) const {

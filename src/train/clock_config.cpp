@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "sync/async.h"
 #include "train/team_config.h"
@@ -251,6 +252,12 @@ void validate_network(const TrainOptions& o, const AsyncAlgorithm& algorithm) {
   }
   const bool together = traits.live || traits.unlike || traits.reads_inboxes;
   if (!together) return;
+  if (world_size() > 1) {
+    fail_usage(
+        "`sync` {}: its nodes share memory, so they are of one process; choose for {} ranks for "
+        "example gossip-push",
+        o.sync, world_size());
+  }
   for (const auto& [name, set] : of_simulation(o)) {
     if (!set || (name != "latency" && name != "bandwidth")) continue;
     fail_usage(

@@ -24,12 +24,14 @@ void append(Bytes& bytes, const void* data, size_t size) {
   bytes.insert(bytes.end(), first, first + size);
 }
 
-/// Of learners from `first` on: headers of the tensors, their length before them, and the values.
-Bytes packed(const Checkpoint& checkpoint, int64_t first) {
+/// Of learners, and of central buffers, from these on: headers of the tensors, their length before
+/// them, and the values.
+Bytes packed(const Checkpoint& checkpoint, int64_t learner, int64_t central) {
   const auto is_own = [&](const Checkpoint::StoredTensor& t) {
+    if (t.role == Role::central) return t.index >= central;
     const bool of_learner =
         t.role == Role::weights || t.role == Role::slot || t.role == Role::learner_state;
-    return of_learner && t.index >= first;
+    return of_learner && t.index >= learner;
   };
   json headers = json::array();
   for (const auto& t : checkpoint.tensors) {
@@ -117,8 +119,13 @@ Parts parts_of(const TrainOptions& options, const data::Dataset& dataset, int le
 
 void gather_learners(Checkpoint& checkpoint, int learners) {
   World& all = *world();
+  int64_t central = 0;  // of rank 0
+  for (const auto& t : checkpoint.tensors) {
+    if (t.role == Role::central) central = std::max(central, t.index + 1);
+  }
+  central = agreed(central);
   if (all.rank() > 0) {
-    const Bytes own = packed(checkpoint, int64_t{all.rank()} * learners);
+    const Bytes own = packed(checkpoint, int64_t{all.rank()} * learners, central);
     const uint64_t size = own.size();
     all.send(std::as_bytes(std::span(&size, 1)), 0);
     all.send(own, 0);

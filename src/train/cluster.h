@@ -6,7 +6,7 @@
 namespace crossbow {
 
 /// Adds to rank 0's checkpoint copies of what the others' checkpoints have of their learners, so
-/// many each. All ranks call it.
+/// many each, and of central buffers that rank 0 does not have. All ranks call it.
 void gather_learners(Checkpoint& checkpoint, int learners);
 
 /// Throws Error, on all ranks alike, if they have other options, data, instruction sets or numbers

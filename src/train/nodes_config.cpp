@@ -28,6 +28,10 @@ Checkpoint run_to_replay(const std::string& folder) {
   if (std::ranges::any_of(run.position.engine.nodes, &NodeState::failed)) {
     fail_usage("`replay` {}: a node has failed in that run, which has no order since", folder);
   }
+  if (run.position.ranks > 1) {
+    fail_usage("`replay` {}: the nodes of its {} ranks have no order that can be repeated", folder,
+               run.position.ranks);
+  }
   if (run.position.batch != 0 || run.position.epoch == 0) {
     fail_usage("`replay` {0}: the run stopped within an epoch; finish it by `resume` {0} first",
                folder);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/batch_norm.h"
@@ -116,6 +117,9 @@ std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_
   if (!config.teams.empty() && config.is_live(config.teams.front())) {
     return "nodes change one model at once, so results depend on timing; `clock` virtual gives "
            "their steps an order, which is the same in each run";
+  }
+  if (nodes && world()) {
+    return "nodes of several ranks meet as they are ready, so results depend on timing";
   }
   if (nodes && real) {
     return "nodes take turns as they are ready, so results depend on timing; `clock` virtual fixes "

@@ -101,6 +101,7 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_);
   if (world() && world_rank() == 0) share_choices();
   observer_.progress.phase = phase;
+  if (world() && team.async) shares_.emplace(world_size(), team.learners_here());
   position_.arrangement = team.arrangement;
   position_.ranks = world_size();
   Engine& engine = *team_->engine;
@@ -121,7 +122,9 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   if (from) {
     const bool same = from->position.arrangement.learners == team.arrangement.learners &&
                       from->position.ranks == world_size();
+    if (!same && team.async) position_.engine.nodes.clear();
     engine.restore(first, position_.engine, [&](std::vector<EngineBuffer> buffers) {
+      if (!same && team.async) return;  // all nodes begin with what was evaluated
       std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
       restore(*from, engine.layout(), buffers);
     });
@@ -239,7 +242,7 @@ bool Trainer::train_epoch() {
   }
   make_changes();
   if (world() && any_rank_is_to_stop()) return false;  // perhaps before all kernels were chosen
-  batches_->start(position_.epoch, position_.batch);
+  begin_batches();
   bool done = true;
   while (done && position_.batch < batches_->batches()) done = train_segment();
   return done;
@@ -260,7 +263,10 @@ bool Trainer::train_segment() {
   if (const int64_t round = engine().round(); round > 0) {
     left = std::min(left, round - first % round);
   }
-  if (world()) left = std::min(left, most_iterations_ * k);
+  if (world()) {
+    const int64_t round = shares_ ? shares_->round() : k;
+    left = std::min(left, std::max<int64_t>(1, most_iterations_ * k / round) * round);
+  }
 
   Segment segment;
   segment.source = batches_.get();
@@ -268,6 +274,7 @@ bool Trainer::train_segment() {
   segment.epoch_batches = batches_->batches();
   segment.first_batch = first;
   segment.batches = team_->config.async || iterations > left / k ? left : iterations * k;
+  if (shares_) segment.share = shares_->of(world_rank(), share_begin_);
   segment.after_first_drop = drops > 0;
   segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
@@ -291,6 +298,7 @@ bool Trainer::train_segment() {
   report(first, done, done == segment.batches);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().workers().count();
+  if (shares_) share_out(done);
 
   position_.engine = engine().state().place;
   make_changes();
@@ -306,6 +314,17 @@ bool Trainer::meet(int64_t done, double seconds) {
   const auto most = std::llround(kSegment * iterations / std::max(seconds, 1e-6));
   most_iterations_ = agreed(std::clamp<int64_t>(most, 1, 1 << 20));
   return any_rank_is_to_stop();
+}
+
+void Trainer::share_out(int64_t done) {
+  if (shares_->measure(done, of_all_ranks(engine().share_seconds()))) begin_batches();
+}
+
+/// From the position on; what was made ahead is lost.
+void Trainer::begin_batches() {
+  share_begin_ = position_.batch;
+  if (shares_) batches_->serve(0, shares_->of(world_rank(), share_begin_));
+  batches_->start(position_.epoch, share_begin_);
 }
 
 bool Trainer::any_rank_is_to_stop() {

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/learner_search.h"
 #include "train/notes.h"
+#include "train/rank_shares.h"
 #include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/save_timer.h"
@@ -50,6 +51,9 @@ class Trainer {
   /// Of a cluster: all ranks have done so many batches of a segment. Whether one is to stop.
   bool meet(int64_t done, double seconds);
   bool any_rank_is_to_stop();
+  /// The same, of asynchronous nodes: ranks that are quicker take more batches from now on.
+  void share_out(int64_t done);
+  void begin_batches();
   void move_rate();
   void tell_team();
   Engine& engine() { return *team_->engine; }
@@ -99,6 +103,8 @@ class Trainer {
   std::optional<BestCheckpoint> best_;  // with --keep-best
   std::vector<float> losses_;           // of a segment, by batch
   int64_t most_iterations_ = 4;         // of a cluster's segment
+  std::optional<RankShares> shares_;    // of a cluster's asynchronous nodes
+  int64_t share_begin_ = 0;             // of the epoch's batches
   Position position_;
   std::vector<EpochRecord> history_;
   StepRecorder recorder_;

@@ -41,8 +41,10 @@ class Cluster : public ProgramTest {
     return shell(mpirun(ranks) + arguments);
   }
   std::string train(const std::string& more) const {
-    return "train --deterministic --learners 1 --threads-per-learner 1 --epochs 2 --batch 16 "
-           "--data " +
+    return free("--deterministic " + more);
+  }
+  std::string free(const std::string& more) const {
+    return "train --learners 1 --threads-per-learner 1 --epochs 2 --batch 16 --data " +
            data_.spec() + ' ' + more;
   }
   void kill_last_rank() const {
@@ -158,7 +160,7 @@ TEST_F(Cluster, ASignalSavesAndTheRunGoesOnToTheBit) {
 }
 
 TEST_F(Cluster, KilledWithinAnEpochItGoesOnFromThereToTheBit) {
-  const std::string options = train("--model logistic --data like-w8a --batch 1 --sync sma-paper ");
+  const std::string options = train("--model logistic --data like-w8a --batch 4 --sync sma-paper ");
   const json whole = trained(cluster(2, options + "--json --out whole"));
   const pid_t child = start("exec " + mpirun(2) + options + "--save-every 1e-9 --out parts");
   const auto is_within = [&] {
@@ -219,6 +221,30 @@ TEST_F(Cluster, GoesOnWithinAnEpochOfSparseRows) {
   trained(crossbow(fmt::format("train --resume run --epochs {} --json", after.epoch + 1)));
 }
 
+/// A stopped run goes on where each node was, or with what was evaluated where there are others.
+TEST_F(Cluster, AsynchronousNodesTrainOnEachRowOnce) {
+  for (const std::string sync : {"gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour",
+                                 "async-easgd", "async-eamsgd"}) {
+    SCOPED_TRACE(sync);
+    const auto rows = [](const json& run) {
+      int64_t sum = 0;
+      for (const json& node : run["nodes"]) sum += node["rows"].get<int64_t>();
+      return sum;
+    };
+    const json two = trained(cluster(
+        2, free("--model resnet-20 --save-every 1e-9 --json --out " + sync + " --sync " + sync)));
+    EXPECT_EQ(two["nodes"].size(), 2u);
+    EXPECT_EQ(rows(two), 2 * 176);
+    const json longer = trained(cluster(2, "train --json --epochs 4 --resume " + sync));
+    EXPECT_EQ(rows(longer), 4 * 176);
+    EXPECT_EQ(longer["nodes"].size(), 2u);
+    const json three = trained(cluster(3, "train --json --epochs 5 --resume " + sync));
+    EXPECT_EQ(rows(three), 176);
+    const json one = trained(crossbow("train --json --epochs 6 --resume " + sync));
+    EXPECT_EQ(one["history"].size(), 6u);
+  }
+}
+
 TEST_F(Cluster, RankZeroAloneSpeaks) {
   const Outcome o = cluster(3, train("--model logistic --out run"));
   ASSERT_EQ(o.code, 0) << o.err;
@@ -236,7 +262,10 @@ TEST_F(Cluster, RefusesWhatItCannotDoInOneSentence) {
     expect_says(o.err, sentence);
     EXPECT_EQ(o.err.find("crossbow train:"), o.err.rfind("crossbow train:")) << o.err;
   };
-  refused(train("--sync gossip-pull"), "asynchronous nodes are of one process");
+  refused(train("--sync gossip-pull"), "nodes of 2 ranks meet as they are ready");
+  refused(free("--sync hogwild"), "its nodes share memory");
+  refused(free("--sync elastic-gossip"), "its nodes share memory");
+  refused(free("--sync downpour --staleness 3"), "it is of nodes of one process");
   refused(train("--sync none"), "2 ranks need an algorithm by which they agree");
   refused(train("--clock virtual"), "that of 2 ranks is the real one");
   refused(train("--model logistic --learners 6"), "they are more than the 11 batches");

@@ -16,11 +16,14 @@ struct AsyncRun {
   int64_t splits = 1;
   std::string device = "ref";
   int64_t hidden = 0;
-  bool faulty = false;  // its steps may fail, see support/fault.h
+  bool faulty = false;     // its steps may fail, see support/fault.h
+  World* world = nullptr;  // of ranks that have as many nodes each
   AsyncSettings settings = {.clock = AsyncSettings::Clock::virtual_time,
                             .pace = {.spread = 0.3, .slowness = {1, 1, 4}}};
 
-  int nodes() const { return static_cast<int>(options.sync.learners); }
+  int nodes() const {  // here
+    return static_cast<int>(options.sync.learners) / (world ? world->size() : 1);
+  }
   Optimizer optimizer() const {
     return make_sgd({options.sync.momentum, weight_decay, options.sync.nesterov});
   }
@@ -42,6 +45,7 @@ class AsyncRunner {
     Segment s = quadratic_segment(data, std::span(losses).subspan(static_cast<size_t>(first)),
                                   first, batches);
     s.rate = rate;
+    s.share = {engine_.first_learner(), engine_.learners(), engine_.all_learners()};
     return s;
   }
   int64_t run(QuadraticData& data) { return engine_.run(segment(data)); }
@@ -70,6 +74,7 @@ class AsyncRunner {
     e.optimizer = run.optimizer();
     e.clip_norm = run.clip_norm;
     e.seed = kAsyncSeed;
+    e.world = run.world;
     return e;
   }
   CompiledModel& compiled(const AsyncRun& run) {

@@ -79,8 +79,7 @@ TEST_F(Processes, ARunThatIsKilledWithinAnEpochGoesOnFromThere) {
 TEST_F(Processes, AKilledRunOfChangingLearnersMakesItsChangesAgain) {
   if (physical_cores() == 1) GTEST_SKIP() << "one core leaves nothing to choose";
   // Long enough to measure a throughput.
-  torment("killed", train_ + "killed --retune --model mlp:layers=2,width=512 --epochs 120", 4,
-          5000);
+  torment("killed", train_ + "killed --retune --model mlp:layers=2,width=512 --epochs 60", 4, 5000);
   ASSERT_FALSE(copies_.empty());
   for (const std::string& copy : {copies_.front(), copies_.back()}) {
     fs::remove_all(folder("again"));

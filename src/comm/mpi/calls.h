@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,26 @@ class MpiCalls {
   virtual void receive(std::byte* bytes, int size, int from) = 0;
   /// Moves data, too: MPI need not do so while nobody calls it.
   virtual bool is_done() = 0;
+
+  /// Messages of which many are under way at a time, beside what is above. Each has a number below
+  /// this one, and its arguments must stay, until `next_ended` gives the number or it is cancelled.
+  virtual void number_messages(int n) = 0;
+  /// The tag says which receivers it is for.
+  virtual void begin_send(int number, const std::byte* bytes, int size, int to, int tag) = 0;
+  /// Of whom it comes, kAnybody says nothing; no more bytes than these.
+  static constexpr int kAnybody = -1;
+  virtual void begin_receive(int number, std::byte* bytes, int size, int from, int tag) = 0;
+  struct Ended {
+    int number, from;  // the latter of what was received
+  };
+  /// Moves data, too.
+  virtual std::optional<Ended> next_ended() = 0;
+  virtual void cancel(int number) = 0;
 };
 
 /// What the module exports under this name: the one object, which stays. The number grows with each
 /// change of the class, as older modules are not to be called.
 using MpiModule = MpiCalls*();
-constexpr const char* kMpiModule = "crossbow_mpi_calls_1";
+constexpr const char* kMpiModule = "crossbow_mpi_calls_2";
 
 }  // namespace crossbow

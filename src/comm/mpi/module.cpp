@@ -87,20 +87,47 @@ class Calls final : public MpiCalls {
     return done != 0;
   }
 
+  void number_messages(int n) override {
+    messages_.resize(static_cast<size_t>(n), MPI_REQUEST_NULL);
+  }
+  void begin_send(int number, const std::byte* bytes, int size, int to, int tag) override {
+    check(MPI_Isend(bytes, size, MPI_BYTE, to, tag, MPI_COMM_WORLD, &message(number)), "MPI_Isend");
+  }
+  void begin_receive(int number, std::byte* bytes, int size, int from, int tag) override {
+    const int source = from == kAnybody ? MPI_ANY_SOURCE : from;
+    check(MPI_Irecv(bytes, size, MPI_BYTE, source, tag, MPI_COMM_WORLD, &message(number)),
+          "MPI_Irecv");
+  }
+  std::optional<Ended> next_ended() override {
+    int number = MPI_UNDEFINED, ended = 0;
+    MPI_Status status;
+    check(
+        MPI_Testany(static_cast<int>(messages_.size()), messages_.data(), &number, &ended, &status),
+        "MPI_Testany");
+    if (!ended || number == MPI_UNDEFINED) return {};
+    return Ended{number, status.MPI_SOURCE};
+  }
+  void cancel(int number) override {
+    check(MPI_Cancel(&message(number)), "MPI_Cancel");
+    check(MPI_Wait(&message(number), MPI_STATUS_IGNORE), "MPI_Wait");
+  }
+
  private:
+  MPI_Request& message(int number) { return messages_[static_cast<size_t>(number)]; }
   void begin(int result, const char* what) {
     check(result, what);
     begun_ = what;
   }
 
   MPI_Request request_ = MPI_REQUEST_NULL;
+  std::vector<MPI_Request> messages_;
   const char* begun_ = "";
 };
 
 }  // namespace
 }  // namespace crossbow
 
-extern "C" __attribute__((visibility("default"))) crossbow::MpiCalls* crossbow_mpi_calls_1() {
+extern "C" __attribute__((visibility("default"))) crossbow::MpiCalls* crossbow_mpi_calls_2() {
   static crossbow::Calls calls;
   return &calls;
 }

@@ -1,0 +1,87 @@
+// Messages between ranks at any time, beside sums: who sends does not wait for who receives.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "device/buffer.h"
+
+namespace crossbow {
+
+/// One rank's end. A message is a header, perhaps with a vector of the mail's size. Messages of
+/// many threads of a rank may be under way at a time, each in a room of its own.
+class Mail {
+ public:
+  /// What the ends agree on.
+  struct Header {
+    int32_t kind = 0;
+    int32_t from = 0, to = 0;  // whatever ranks number
+    int32_t has_vector = 0;
+    double numbers[2] = {};
+    int64_t answer_to = 0;  // of the mail: the asker's room, plus one
+  };
+  static constexpr size_t kHeaderBytes = 64;
+  static_assert(sizeof(Header) <= kHeaderBytes);
+
+  /// A header and a vector in a row. It belongs to the mail from `send` or `ask` on until it is
+  /// free again.
+  class Room {
+   public:
+    Room(size_t vector_bytes, int number) : bytes_(kHeaderBytes + vector_bytes), number_(number) {}
+
+    std::byte* vector() const { return bytes_.data() + kHeaderBytes; }
+    bool is_free() const { return !taken_.load(std::memory_order_acquire); }
+
+    // Of the mail:
+    Header& header() const { return *reinterpret_cast<Header*>(bytes_.data()); }
+    size_t message_bytes() const { return header().has_vector ? bytes_.size() : kHeaderBytes; }
+    size_t bytes() const { return bytes_.size(); }
+    int number() const { return number_; }
+    void take() { taken_.store(true, std::memory_order_release); }
+    void free() { taken_.store(false, std::memory_order_release); }
+
+   private:
+    Buffer bytes_;
+    const int number_;
+    std::atomic<bool> taken_{false};
+  };
+
+  /// Called by a thread of the mail's, one message after the other, between `open` and `close`.
+  class Receiver {
+   public:
+    virtual ~Receiver() = default;
+    /// Has a vector if the header says so. Of a question the answer takes the vector's place.
+    virtual void receive(const Header& header, std::byte* vector) = 0;
+    /// The answer is in the room, which is free again.
+    virtual void answered(const Header& question) = 0;
+    /// What was sent has left its room.
+    virtual void left() = 0;
+    /// No more messages are exchanged: `close` returns at once.
+    virtual void lost(std::exception_ptr error) = 0;
+  };
+
+  /// Rooms that there are for what arrives.
+  static constexpr int kReceiving = 4;
+
+  virtual ~Mail() = default;
+
+  /// Before the first `open`. Stays as long as the mail.
+  virtual Room& make_room() = 0;
+
+  /// From now on messages may be sent and are received. All ranks do the same.
+  virtual void open(Receiver& receiver) = 0;
+  /// Sends what the room holds; it is free when that has left. Any thread.
+  virtual void send(int rank, const Header& header, Room& room) = 0;
+  /// The same, and has the answer's vector put into the room.
+  virtual void ask(int rank, const Header& header, Room& room) = 0;
+  /// To be called when this rank sends no more, and has all its answers. Returns when all ranks
+  /// have called it, and what they have sent has been received everywhere; until then it goes on
+  /// receiving, and answers.
+  virtual void close() = 0;
+  /// In place of `close`, of a rank that is about to end all of them.
+  virtual void give_up() = 0;
+};
+
+}  // namespace crossbow

@@ -1,0 +1,145 @@
+#include "comm/mpi_thread.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace crossbow {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// Where the loader looks; or beside the program, which sanitizers' loaders forget. Null if there
+/// is none, as `why` says.
+void* open_module(std::string& why) {
+  const std::string name = "libcrossbow_mpi.so";
+  if (void* const found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
+  why = dlerror();
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  if (!std::filesystem::exists(beside, error)) return nullptr;
+  if (void* const found = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
+  why = dlerror();
+  return nullptr;
+}
+
+MpiCalls& expect_calls() {
+  std::string why;
+  MpiCalls* const calls = load_mpi_calls(why);
+  if (!calls) {
+    fail(
+        "a launcher has started this process as one of several, and there is no MPI ({}): "
+        "scripts/cluster installs it, and builds anew",
+        why);
+  }
+  return *calls;
+}
+
+}  // namespace
+
+MpiCalls* load_mpi_calls(std::string& why) {
+  void* const module = open_module(why);
+  if (!module) return nullptr;
+  if (void* const found = dlsym(module, kMpiModule)) return reinterpret_cast<MpiModule*>(found)();
+  why = dlerror();
+  return nullptr;
+}
+
+int size_for_mpi(size_t bytes) {
+  if (bytes > INT_MAX) fail("a message of {} bytes is more than MPI 3 can send at once", bytes);
+  return static_cast<int>(bytes);
+}
+
+MpiCalls::Pieces::Pieces(std::vector<int> s) : sizes(std::move(s)), begins(sizes.size()) {
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  if (all > INT_MAX) fail("messages of {} bytes are more than MPI 3 can exchange at once", all);
+  std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
+}
+
+MpiThread::MpiThread() : calls_(expect_calls()), thread_([this] { work(); }) {}
+
+MpiThread::~MpiThread() {
+  do_later([this] {
+    if (joined_) calls_.finalise();
+    over_ = true;
+  });
+  thread_.join();
+}
+
+void MpiThread::join() {
+  do_now([this](MpiCalls& calls) {
+    calls.initialise();
+    joined_ = true;
+  });
+}
+
+void MpiThread::do_later(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+void MpiThread::do_now(const std::function<void(MpiCalls&)>& task) {
+  bool done = false;
+  std::exception_ptr error;
+  do_later([&] {
+    try {
+      task(calls_);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    done = true;
+    done_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return done; });
+  if (error) std::rethrow_exception(error);
+}
+
+void MpiThread::abort(int code) {
+  abort_code_.store(code, std::memory_order_relaxed);
+  do_later([this, code] { calls_.abort(code); });
+  for (;;) pause();
+}
+
+void MpiThread::wait() {
+  const auto begin = Clock::now();
+  while (!calls_.is_done()) rest(begin);
+}
+
+void MpiThread::rest(Clock::time_point last_event) {
+  if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) calls_.abort(code);
+  constexpr auto kShort = std::chrono::milliseconds(5);
+  if (Clock::now() - last_event < kShort) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void MpiThread::work() {
+  omp_set_num_threads(1);
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds, for short naps
+  std::unique_lock lock(mutex_);
+  while (!over_) {
+    changed_.wait(lock, [this] { return !tasks_.empty(); });
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+}
+
+}  // namespace crossbow

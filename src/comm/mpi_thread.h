@@ -1,0 +1,59 @@
+// The one thread of a process that calls MPI (MPI_THREAD_FUNNELED).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/mpi/calls.h"
+
+namespace crossbow {
+
+/// Null if there is no module with MPI's calls, as `why` says.
+MpiCalls* load_mpi_calls(std::string& why);
+
+/// Throws Error if there are more than MPI takes.
+int size_for_mpi(size_t bytes);
+
+/// Does tasks one after the other. Any thread may call what does not say otherwise.
+class MpiThread {
+ public:
+  /// Throws Error if there is no MPI.
+  MpiThread();
+  ~MpiThread();
+  MpiThread(const MpiThread&) = delete;
+
+  void join();
+
+  /// `task` must not throw.
+  void do_later(std::function<void()> task);
+  /// Returns when it is done; rethrows.
+  void do_now(const std::function<void(MpiCalls&)>& task);
+  [[noreturn]] void abort(int code);
+
+  /// For tasks, which wait for what they begin.
+  MpiCalls& calls() { return calls_; }
+  /// For tasks: until what was begun last is done.
+  void wait();
+  /// For tasks that call MPI over and over, as it moves data while it is called: leaves the core to
+  /// others, for a moment where something ended or began at most 5 ms ago, else for a nap.
+  void rest(std::chrono::steady_clock::time_point last_event);
+
+ private:
+  void work();
+
+  MpiCalls& calls_;
+  std::mutex mutex_;  // guards the tasks and what do_now waits for
+  std::condition_variable changed_, done_;
+  std::deque<std::function<void()>> tasks_;
+  std::atomic<int> abort_code_{-1};
+  bool joined_ = false, over_ = false;  // by the thread
+  std::thread thread_;                  // last
+};
+
+}  // namespace crossbow
