@@ -16,47 +16,6 @@ void append(std::vector<ParameterLayout::Slot>& slots, int64_t& elements, std::s
   elements += (layout.elements() + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
-float load(const Layout& layout, const void* data, int64_t offset) {
-  switch (layout.dtype) {
-    case DType::f32:
-      return static_cast<const float*>(data)[offset];
-    case DType::f64:
-      return static_cast<float>(static_cast<const double*>(data)[offset]);
-    case DType::bf16:
-      return static_cast<const bf16*>(data)[offset];
-    case DType::i32:
-      return static_cast<float>(static_cast<const int32_t*>(data)[offset]);
-    case DType::u8:
-      return static_cast<const uint8_t*>(data)[offset];
-  }
-  return 0;
-}
-
-void expect_whole(const Layout& layout, size_t elements) {
-  if (static_cast<size_t>(layout.shape.elements()) != elements) {
-    fail("{} values do not fill a tensor of {}", elements, layout.str());
-  }
-}
-
-/// Calls f(offset in the layout, i) for `elements` logical elements, the i-th of which lies at the
-/// row-major position `first` + i.
-template <typename F>
-void for_each_element(const Layout& layout, int64_t first, size_t elements, F f) {
-  const Shape& shape = layout.shape;
-  if (first < 0 || first + static_cast<int64_t>(elements) > shape.elements()) {
-    fail("{} values from the {}-th on are not in a tensor of {}", elements, first, layout.str());
-  }
-  Shape index = shape;
-  for (int d = shape.rank(); d-- > 0; first /= shape[d]) index[d] = first % shape[d];
-  for (size_t i = 0; i < elements; ++i) {
-    f(layout.offset(index), i);
-    for (int d = shape.rank(); d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
-}
-
 int64_t fan_of(const Shape& shape, Initialiser::Fan fan) {
   const int64_t window = shape.elements_from(2);
   const int64_t in = (shape.rank() > 1 ? shape[1] : 1) * window;
@@ -156,55 +115,6 @@ Replica::Replica(const ParameterLayout& layout, Device& on, size_t slot_count)
       parameters(on.allocate_zeroed(layout.parameter_elements * size_of(layout.dtype))),
       states(on.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {
   for (size_t i = 0; i < slot_count; ++i) slots.push_back(on.allocate_zeroed(parameters.size()));
-}
-
-void read_part(const Layout& layout, const void* from, int64_t first, std::span<float> row_major) {
-  for_each_element(layout, first, row_major.size(),
-                   [&](int64_t offset, size_t i) { row_major[i] = load(layout, from, offset); });
-}
-
-void read_tensor(const Layout& layout, const void* from, std::span<float> row_major) {
-  expect_whole(layout, row_major.size());
-  read_part(layout, from, 0, row_major);
-}
-
-void read_tensor(const Layout& layout, const void* from, std::span<double> row_major) {
-  expect_whole(layout, row_major.size());
-  for_each_element(layout, 0, row_major.size(), [&](int64_t offset, size_t i) {
-    row_major[i] = layout.dtype == DType::f64 ? static_cast<const double*>(from)[offset]
-                                              : load(layout, from, offset);
-  });
-}
-
-template <typename T>
-static void write_values(const Layout& layout, void* to, int64_t first,
-                         std::span<const T> row_major) {
-  for_each_element(layout, first, row_major.size(), [&](int64_t offset, size_t i) {
-    switch (layout.dtype) {
-      case DType::f32:
-        static_cast<float*>(to)[offset] = static_cast<float>(row_major[i]);
-        break;
-      case DType::f64:
-        static_cast<double*>(to)[offset] = row_major[i];
-        break;
-      default:
-        fail("parameters are f32 or f64, not {}", name_of(layout.dtype));
-    }
-  });
-}
-
-void write_part(const Layout& layout, void* to, int64_t first, std::span<const float> row_major) {
-  write_values(layout, to, first, row_major);
-}
-
-void write_tensor(const Layout& layout, void* to, std::span<const float> row_major) {
-  expect_whole(layout, row_major.size());
-  write_values(layout, to, 0, row_major);
-}
-
-void write_tensor(const Layout& layout, void* to, std::span<const double> row_major) {
-  expect_whole(layout, row_major.size());
-  write_values(layout, to, 0, row_major);
 }
 
 void initialise(const ParameterLayout& layout, Replica& replica, uint64_t seed) {
