@@ -46,6 +46,17 @@ bool write_all(int fd, std::span<const uint8_t> bytes) {
   return true;
 }
 
+bool write_all_at(int fd, int64_t offset, std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
+  return true;
+}
+
 [[noreturn]] void refuse_to_write(const fs::path& path) {
   fail("cannot write {} ({}): make room or choose another folder", path.string(),
        std::strerror(errno));
@@ -136,6 +147,18 @@ FileBytes bytes_of_file(const fs::path& path) {
           }};
 }
 
+void read_in_pieces(const FileBytes& file,
+                    const std::function<void(int64_t, std::span<uint8_t>)>& piece) {
+  constexpr int64_t kPiece = 1 << 20;
+  std::vector<uint8_t> buffer(static_cast<size_t>(std::min(file.size, kPiece)));
+  for (int64_t at = 0; at < file.size; at += kPiece) {
+    const auto bytes =
+        std::span(buffer).first(static_cast<size_t>(std::min(kPiece, file.size - at)));
+    file.read(at, bytes);
+    piece(at, bytes);
+  }
+}
+
 std::string read_text_file(const fs::path& path, size_t limit) {
   const Descriptor file = open_regular_file(path);
   std::string text;
@@ -174,6 +197,13 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(std::span<const uint8_t> bytes) {
   if (!write_all(file_.get(), bytes)) refuse_to_write(path_);
+}
+
+FileSink AtomicFile::sink() {
+  return {[this](std::span<const uint8_t> bytes) { write(bytes); },
+          [this](int64_t offset, std::span<const uint8_t> bytes) {
+            if (!write_all_at(file_.get(), offset, bytes)) refuse_to_write(path_);
+          }};
 }
 
 void AtomicFile::commit() {

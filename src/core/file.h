@@ -58,6 +58,17 @@ struct FileBytes {
 /// open_regular_file and read_at do.
 FileBytes bytes_of_file(const std::filesystem::path& path);
 
+/// Calls `piece` with all of a file's bytes, some at a time, which it may change.
+void read_in_pieces(const FileBytes& file,
+                    const std::function<void(int64_t offset, std::span<uint8_t> bytes)>& piece);
+
+/// Takes a file's bytes, wherever they go.
+struct FileSink {
+  std::function<void(std::span<const uint8_t> bytes)> append;
+  /// Of bytes that were appended before.
+  std::function<void(int64_t offset, std::span<const uint8_t> bytes)> overwrite;
+};
+
 /// The whole of a plain file. Throws Error as open_regular_file does, or if it is longer than
 /// `limit` bytes.
 std::string read_text_file(const std::filesystem::path& path, size_t limit);
@@ -75,6 +86,8 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
 
   void write(std::span<const uint8_t> bytes);
+  /// Writes here; to be used while this lives.
+  FileSink sink();
   /// Nothing may be written after it.
   void commit();
 

@@ -1,10 +1,9 @@
 #include "data/tfrecord.h"
 
-#include <isa-l/crc.h>
-
 #include <cstring>
 #include <vector>
 
+#include "core/crc32c.h"
 #include "core/error.h"
 #include "data/example.pb.h"
 #include "data/image.h"
@@ -34,14 +33,7 @@ const std::string& one_string(const proto::Feature& feature, const char* key) {
 }  // namespace
 
 uint32_t masked_crc(std::span<const uint8_t> bytes) {
-  // The library takes a pointer to what it does not change, and a length that is an int.
-  uint32_t crc = ~uint32_t{0};
-  constexpr size_t kPiece = size_t{1} << 30;
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(kPiece, bytes.size()))) {
-    crc = crc32_iscsi(const_cast<uint8_t*>(bytes.data()),
-                      static_cast<int>(std::min(kPiece, bytes.size())), crc);
-  }
-  crc = ~crc;
+  const uint32_t crc = crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xA282EAD8;
 }
 

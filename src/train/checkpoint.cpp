@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -63,11 +64,13 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
   std::vector<float> piece;
   for (const auto& slot : slots) {
     const auto it = stored.find(slot.name);
-    if (it == stored.end()) fail("the checkpoint holds no {}: it is of another net", slot.name);
+    if (it == stored.end()) {
+      fail("{} holds no {}: it is of another net", checkpoint.source, slot.name);
+    }
     const auto& t = *it->second;
     if (t.shape != slot.layout.shape) {
-      fail("{} has shape {} in the checkpoint and {} in the net: it is of another net", slot.name,
-           t.shape.str(), slot.layout.shape.str());
+      fail("{} has shape {} in {} and {} in the net: it is of another net", slot.name,
+           t.shape.str(), checkpoint.source, slot.layout.shape.str());
     }
     const HostDraft draft(device, buffer + slot.offset * static_cast<int64_t>(sizeof(float)),
                           slot.layout.bytes());
@@ -78,8 +81,9 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
     }
     draft.commit();
   }
-  if (stored.size() != slots.size())
-    fail("the checkpoint holds more than the net: it is of another net");
+  if (stored.size() != slots.size()) {
+    fail("{} holds more than the net: it is of another net", checkpoint.source);
+  }
 }
 
 Role role_of(EngineBuffer::Kind kind) {
@@ -124,7 +128,9 @@ using Decode = Checkpoint (*)(const FileBytes& file);
 Checkpoint read_checkpoint(const fs::path& path, Decode decode) {
   const FileBytes file = bytes_of_file(path);
   try {
-    return decode(file);
+    Checkpoint checkpoint = decode(file);
+    checkpoint.source = path.string();
+    return checkpoint;
   } catch (const Error& e) {
     fail("cannot use {}: {}", path.string(), e.what());
   }
@@ -229,15 +235,19 @@ void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
 }
 
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
-  // The newest becomes the previous one only when its successor is safe on disk.
+  // The newest becomes the previous one only when its successor is safe on disk. That it is whole
+  // is found out meanwhile.
   const fs::path kept = folder / "checkpoint.kept";
-  const bool keep = keep_newest(folder, kept);
+  auto keeping = std::async(std::launch::async, keep_newest, folder, kept);
+  bool keep = false;
   std::error_code error;
   try {
     AtomicFile file(newest(folder));
-    encode(checkpoint, [&](std::span<const uint8_t> bytes) { file.write(bytes); });
+    encode(checkpoint, file.sink());
+    keep = keeping.get();
     file.commit();
   } catch (...) {
+    if (keeping.valid()) keeping.wait();
     fs::remove(kept, error);
     throw;
   }

@@ -1,8 +1,17 @@
 // A run's state on disk: enough to go on bit for bit, or to evaluate.
 //
-// File, little-endian: "CROSSBOW", u32 version, u32 length of the header, the header (JSON), the
-// tensors in the header's order as row-major f32, u32 CRC-32 of everything before it. The layouts
-// that a device prefers never reach the disk.
+// The file is one of safetensors, with the checksum that train/safetensors.h describes, so Python
+// opens it too. Parameters and states of the model to be evaluated are under their own names, and
+// before the others' names is whose they are:
+//
+//   learner.0.weights/conv1.weight         a learner's, where it differs from the model's
+//   learner.0.slot.momentum/conv1.weight   the optimizer's
+//   learner.0.state/bn1.running_mean       a learner's running statistics
+//   central.0/conv1.weight                 a buffer of the synchronisation algorithm's
+//
+// Metadata: `crossbow_checkpoint` is the format's version, 6; `run` is all else, as JSON. Values
+// are row-major f32; the layouts that a device prefers never reach the disk. Files of versions 4
+// and 5 (train/older_checkpoint.h) are read too.
 #pragma once
 
 #include <filesystem>
@@ -57,6 +66,7 @@ struct Checkpoint {
   std::map<std::string, std::string> plan;  // the kernels chosen: AlgorithmChooser's keys, answers
   int64_t metrics_bytes = 0;                // length of metrics.jsonl at this position
   std::vector<StoredTensor> tensors;
+  std::string source = "the checkpoint";  // the file that it was read from, for errors
 
   /// Whether the set's samples and labels are of the kind that the run was trained on.
   bool fits(const data::Info& info) const {
@@ -66,12 +76,10 @@ struct Checkpoint {
   }
 };
 
-/// Calls `write` with the file's bytes, piece by piece.
-void encode(const Checkpoint& checkpoint,
-            const std::function<void(std::span<const uint8_t>)>& write);
+/// Puts the file into `sink`, tensor by tensor and piece by piece. Throws Error for a tensor with a
+/// name that would be taken for another's.
+void encode(const Checkpoint& checkpoint, const FileSink& sink);
 
-/// CRC-32 of the file's first `size` bytes.
-uint32_t checksum(const FileBytes& file, int64_t size);
 /// Keeps `file` for the tensors' values, which it leaves where they are. Throws Error for anything
 /// that encode has not written, using memory in proportion to the header.
 Checkpoint decode(const FileBytes& file);
@@ -92,7 +100,8 @@ bool all_finite(const ParameterLayout& layout, const Replica& model,
 void copy_values(Checkpoint& checkpoint);
 /// Whether the checkpoint has what that buffer needs.
 bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer);
-/// The reverse. Throws Error naming the tensor if the checkpoint is not of a net with this layout.
+/// The reverse. Throws Error naming the file and the tensor if the checkpoint is not of a net with
+/// this layout.
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model);
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
              std::span<const EngineBuffer> buffers);

@@ -1,12 +1,16 @@
 #include "train/safetensors.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <nlohmann/json.hpp>
 
+#include "core/crc32c.h"
 #include "core/dtype.h"
 #include "core/error.h"
 
@@ -15,8 +19,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kLengthBytes = 8, kLongestHeader = int64_t{32} << 20;
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr int64_t kLengthBytes = 8, kLongestHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::string_view kStart = R"({"__metadata__":{"crc32c":")", kNoSum = "00000000";
+constexpr int64_t kSumAt = kLengthBytes + static_cast<int64_t>(kStart.size());
 
 /// Of an element; 0 for types that nobody has.
 int64_t size_of_type(std::string_view type) {
@@ -83,9 +91,7 @@ uint64_t read_length(const FileBytes& file) {
   std::array<uint8_t, kLengthBytes> bytes{};
   if (file.size < kLengthBytes) fail("it is too short for a file of safetensors");
   file.read(0, bytes);
-  uint64_t length = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) length |= uint64_t{bytes[i]} << 8 * i;
-  return length;
+  return std::bit_cast<uint64_t>(bytes);
 }
 
 json read_header(const FileBytes& file, int64_t& data_begin) {
@@ -107,6 +113,44 @@ json read_header(const FileBytes& file, int64_t& data_begin) {
   return header;
 }
 
+std::map<std::string, std::string> metadata_of(const json& header) {
+  const auto found = header.find(kMetadata);
+  if (found == header.end()) return {};
+  try {
+    return found->get<std::map<std::string, std::string>>();
+  } catch (const json::exception&) {
+    fail("its {} is no object of texts", kMetadata);
+  }
+}
+
+std::span<const uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+std::string quoted(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string header_of(const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+  std::string text(kStart);
+  text.append(kNoSum) += '"';
+  for (const auto& [key, value] : metadata) {
+    text.append(",").append(quoted(key)).append(":").append(quoted(value));
+  }
+  text += '}';
+  int64_t end = 0;
+  for (const NamedTensor& t : tensors) {
+    const int64_t first = end;
+    end += elements_of(t.shape) * static_cast<int64_t>(sizeof(float));
+    fmt::format_to(std::back_inserter(text),
+                   R"(,{}:{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", quoted(t.name),
+                   fmt::join(t.shape, ","), first, end);
+  }
+  text += '}';
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  return text;
+}
+
 template <typename T, typename ToFloat>
 void convert(const std::vector<uint8_t>& bytes, std::vector<float>& values, ToFloat to_float) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -125,6 +169,7 @@ int64_t SafeTensors::Tensor::elements() const {
 SafeTensors::SafeTensors(FileBytes file) : file_(std::move(file)) {
   int64_t data_begin = 0;
   const json header = read_header(file_, data_begin);
+  metadata_ = metadata_of(header);
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadata) continue;
     try {
@@ -175,35 +220,68 @@ std::vector<float> SafeTensors::values(const Tensor& t) const {
   return values;
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  if (!metadata.empty()) header[std::string(kMetadata)] = metadata;
-  int64_t end = 0;
-  for (const NamedTensor& t : tensors) {
-    const int64_t first = end;
-    end += elements_of(t.shape) * static_cast<int64_t>(sizeof(float));
-    header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {first, end}}};
+bool has_checksum(const FileBytes& file) {
+  std::array<uint8_t, kSumAt> start{};
+  if (file.size < kSumAt + std::ssize(kNoSum)) return false;
+  file.read(0, start);
+  return std::equal(kStart.begin(), kStart.end(), start.begin() + kLengthBytes);
+}
+
+bool is_intact(const FileBytes& file) {
+  std::array<char, kNoSum.size()> digits{};
+  uint32_t crc = 0;
+  read_in_pieces(file, [&](int64_t offset, std::span<uint8_t> bytes) {
+    if (offset == 0) {
+      std::copy_n(bytes.begin() + kSumAt, digits.size(), digits.begin());
+      std::copy(kNoSum.begin(), kNoSum.end(), bytes.begin() + kSumAt);
+    }
+    crc = crc32c(bytes, crc);
+  });
+  return std::string_view(digits.data(), digits.size()) == fmt::format("{:08x}", crc);
+}
+
+void encode_safetensors(const std::vector<NamedTensor>& tensors, const Metadata& metadata,
+                        const FileSink& sink) {
+  const std::string header = header_of(tensors, metadata);
+  if (std::ssize(header) > kLongestHeader) {
+    fail("{} tensors need a header of {} bytes, and a file of safetensors may have {}",
+         tensors.size(), header.size(), kLongestHeader);
   }
-  std::string text = header.dump();
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
-  AtomicFile file(path);
-  std::array<uint8_t, kLengthBytes> length{};
-  for (size_t i = 0; i < length.size(); ++i) {
-    length[i] = static_cast<uint8_t>(uint64_t{text.size()} >> 8 * i);
-  }
-  file.write(length);
-  file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  constexpr int64_t kPiece = 1 << 18;  // values
-  std::vector<float> piece;
+  uint32_t crc = 0;
+  const auto put = [&](std::span<const uint8_t> bytes) {
+    crc = crc32c(bytes, crc);
+    sink.append(bytes);
+  };
+  const uint64_t length = header.size();
+  put({reinterpret_cast<const uint8_t*>(&length), sizeof length});
+  put(bytes_of(header));
+  // A piece is written while the next one is read, which takes about as long.
+  constexpr int64_t kPiece = 1 << 20;  // values
+  std::vector<float> piece, next;
+  std::future<void> writing;
+  const auto finish = [&] {
+    if (writing.valid()) writing.get();
+  };
   for (const NamedTensor& t : tensors) {
     const int64_t n = elements_of(t.shape);
     for (int64_t first = 0; first < n; first += kPiece) {
-      piece.resize(static_cast<size_t>(std::min(kPiece, n - first)));
-      t.read(first, piece);
-      file.write({reinterpret_cast<const uint8_t*>(piece.data()), piece.size() * sizeof(float)});
+      next.resize(static_cast<size_t>(std::min(kPiece, n - first)));
+      t.read(first, next);
+      finish();
+      std::swap(piece, next);
+      writing = std::async(std::launch::async, [&] {
+        put({reinterpret_cast<const uint8_t*>(piece.data()), piece.size() * sizeof(float)});
+      });
     }
   }
+  finish();
+  sink.overwrite(kSumAt, bytes_of(fmt::format("{:08x}", crc)));
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const Metadata& metadata) {
+  AtomicFile file(path);
+  encode_safetensors(tensors, metadata, file.sink());
   file.commit();
 }
 

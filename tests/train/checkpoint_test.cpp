@@ -11,7 +11,9 @@
 #include "support/full_disk.h"
 #include "support/text.h"
 #include "train/encoded.h"
+#include "train/forged.h"
 #include "train/recipe.h"
+#include "train/safetensors.h"
 
 namespace crossbow {
 namespace {
@@ -86,6 +88,38 @@ TEST(Checkpoint, ComesBackWhole) {
   EXPECT_EQ(encoded(d), encoded(c));
 }
 
+/// A name may look like those that tell whose a tensor is.
+TEST(Checkpoint, KeepsWhoseATensorIs) {
+  Checkpoint c = sample();
+  const auto zeros = [](int64_t, std::span<float> to) { std::fill(to.begin(), to.end(), 0.0f); };
+  using Role = Checkpoint::Role;
+  const Checkpoint::StoredTensor kept[] = {{"a/b.weight", Role::parameter, 0, {1}, zeros},
+                                           {"learner.weights/b", Role::parameter, 0, {1}, zeros},
+                                           {"learner.01.weights/b", Role::state, 0, {1}, zeros},
+                                           {"a/b", Role::weights, 7, {1}, zeros},
+                                           {"a/b", Role::learner_state, 0, {1}, zeros},
+                                           {"central.0/b", Role::central, 12, {1}, zeros},
+                                           {"b", Role::slot, 2, {1}, zeros, "v.hat"}};
+  c.tensors.assign(std::begin(kept), std::end(kept));
+  const std::vector<uint8_t> file = encoded(c);
+  const Checkpoint d = decoded(file);
+  ASSERT_EQ(d.tensors.size(), std::size(kept));
+  for (size_t i = 0; i < std::size(kept); ++i) {
+    EXPECT_EQ(d.tensors[i].name, kept[i].name);
+    EXPECT_EQ(d.tensors[i].role, kept[i].role) << kept[i].name;
+    EXPECT_EQ(d.tensors[i].index, kept[i].index) << kept[i].name;
+    EXPECT_EQ(d.tensors[i].slot, kept[i].slot) << kept[i].name;
+  }
+  for (const char* key : {"a/b.weight", "learner.7.weights/a/b", "learner.0.state/a/b",
+                          "central.12/central.0/b", "learner.2.slot.v.hat/b"}) {
+    EXPECT_TRUE(testing::header_of(file).contains(key)) << key;
+  }
+  c.tensors = {{"learner.3.weights/b", Role::parameter, 0, {1}, zeros}};
+  expect_says(error_of([&] { encoded(c); }), "cannot save learner.3.weights/b");
+  c.tensors = {{"b", Role::slot, 2, {1}, zeros, "m/v"}};
+  expect_says(error_of([&] { encoded(c); }), "cannot save learner.2.slot.m/v/b");
+}
+
 TEST(Checkpoint, EveryChangedByteIsNoticed) {
   const std::vector<uint8_t> good = encoded(sample());
   for (size_t i = 0; i < good.size(); ++i) {
@@ -106,11 +140,14 @@ TEST(Checkpoint, EveryCutIsNoticed) {
 TEST(Checkpoint, SaysWhatIsWrong) {
   expect_says(decode_error({}), "not a checkpoint of crossbow");
   std::vector<uint8_t> newer = encoded(sample());
-  newer[8] = 9;
+  newer = testing::with_text(newer, "crossbow_checkpoint", "9");
   expect_says(decode_error(newer), "format version 9");
   std::vector<uint8_t> damaged = encoded(sample());
   damaged.back() ^= 1;
   expect_says(decode_error(damaged), "checksum");
+  std::vector<uint8_t> weights;
+  encode_safetensors({}, {{"format", "pt"}}, testing::sink_of(weights));
+  expect_says(decode_error(weights), "its metadata have no crossbow_checkpoint");
 }
 
 std::string decode_header_error(const std::vector<uint8_t>& bytes) {
@@ -121,7 +158,7 @@ TEST(Checkpoint, TheHeaderIsReadWithoutTheTensors) {
   std::vector<uint8_t> bytes = encoded(sample());
   EXPECT_EQ(encoded(decode_header(file_of(bytes))), bytes);
   std::vector<uint8_t> damaged = bytes;
-  damaged[damaged.size() - 5] ^= 1;
+  damaged.back() ^= 1;
   EXPECT_NO_THROW(decode_header(file_of(damaged)));
   for (size_t n = 0; n < bytes.size(); ++n) {
     EXPECT_NE(decode_header_error({bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n)}),

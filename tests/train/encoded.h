@@ -8,11 +8,17 @@
 
 namespace crossbow::testing {
 
+inline FileSink sink_of(std::vector<uint8_t>& file) {
+  return {
+      [&](std::span<const uint8_t> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); },
+      [&](int64_t offset, std::span<const uint8_t> bytes) {
+        std::copy(bytes.begin(), bytes.end(), file.begin() + offset);
+      }};
+}
+
 inline std::vector<uint8_t> encoded(const Checkpoint& checkpoint) {
   std::vector<uint8_t> file;
-  encode(checkpoint, [&](std::span<const uint8_t> bytes) {
-    file.insert(file.end(), bytes.begin(), bytes.end());
-  });
+  encode(checkpoint, sink_of(file));
   return file;
 }
 

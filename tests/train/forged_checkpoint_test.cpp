@@ -1,16 +1,13 @@
 // Checkpoints whose checksum is right, and whose header says what no run would.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <zlib.h>
-
-#include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "core/file.h"
 #include "data/files.h"
 #include "support/error_text.h"
 #include "support/odd_files.h"
 #include "train/encoded.h"
+#include "train/forged.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -18,8 +15,9 @@ namespace {
 
 using nlohmann::json;
 using testing::error_of;
-
-constexpr size_t kPrologue = 16;
+using testing::run_of;
+using testing::with_header;
+using testing::with_text;
 
 Checkpoint sample() {
   Checkpoint c;
@@ -32,35 +30,21 @@ Checkpoint sample() {
   return c;
 }
 
-std::string with_header(const std::vector<uint8_t>& file, const std::string& header) {
-  uint32_t length;
-  std::memcpy(&length, file.data() + 12, sizeof length);
-  std::string forged(file.begin(), file.begin() + 12);
-  const auto size = static_cast<uint32_t>(header.size());
-  forged.append(reinterpret_cast<const char*>(&size), sizeof size) += header;
-  forged.append(file.begin() + kPrologue + length, file.end() - 4);
-  const auto crc = static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const uint8_t*>(forged.data()), forged.size()));
-  return forged.append(reinterpret_cast<const char*>(&crc), sizeof crc);
-}
-
-json header_of(const std::vector<uint8_t>& file) {
-  uint32_t length;
-  std::memcpy(&length, file.data() + 12, sizeof length);
-  return json::parse(file.begin() + kPrologue, file.begin() + kPrologue + length);
-}
-
 class ForgedCheckpoint : public ::testing::Test {
  protected:
-  std::string error_with(const std::string& header) {
-    write_file_atomically(path_, with_header(file_, header));
+  std::string error_of_file(const std::vector<uint8_t>& file) {
+    write_file_atomically(path_, {file});
     return error_of([&] { load_checkpoint(path_, [](std::string_view) {}); });
   }
-  /// With that value at that place.
+  /// Where the file tells this of its run.
+  std::string error_with(const std::string& run) {
+    return error_of_file(with_text(file_, "run", run));
+  }
+  /// With that value at that place of what it tells of its run.
   void expect_refused(const char* place, const json& value) {
-    json header = header_of(file_);
-    header.at(json::json_pointer(place)) = value;
-    const std::string error = error_with(header.dump());
+    json run = run_of(file_);
+    run.at(json::json_pointer(place)) = value;
+    const std::string error = error_with(run.dump());
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot use " + path_.string(), error)
         << place << " = " << value;
     EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "json", error);
@@ -72,41 +56,10 @@ class ForgedCheckpoint : public ::testing::Test {
 };
 
 TEST_F(ForgedCheckpoint, IsReadIfNothingIsForged) {
-  EXPECT_EQ(error_with(header_of(file_).dump()), "no error");
+  EXPECT_EQ(error_with(run_of(file_).dump()), "no error");
 }
 
-/// As it was before optimizers named their slots.
-TEST_F(ForgedCheckpoint, MomentumOfAnOlderOneIsASlot) {
-  const struct {
-    const char *sync, *role;
-    Checkpoint::Role read;
-    std::string slot;
-  } kTensors[] = {{"sma", "momentum", Checkpoint::Role::slot, "momentum"},
-                  {"ssgd", "central", Checkpoint::Role::slot, "momentum"},
-                  {"ssgd", "weights", Checkpoint::Role::weights, ""},
-                  {"sma", "central", Checkpoint::Role::central, ""}};
-  for (const auto& [sync, role, read, slot] : kTensors) {
-    Checkpoint older = sample();
-    older.options.sync = sync;
-    json header = header_of(testing::encoded(older));
-    header["tensors"][0]["role"] = role;
-    EXPECT_EQ(error_with(header.dump()), "no error");
-    const auto tensor = load_checkpoint(path_, [](std::string_view) {}).tensors.at(0);
-    EXPECT_EQ(tensor.role, read) << sync << ' ' << role;
-    EXPECT_EQ(tensor.slot, slot) << sync << ' ' << role;
-  }
-}
-
-/// As it was before labels could be numbers.
-TEST_F(ForgedCheckpoint, LabelsOfAnOlderOneAreClassesOrSets) {
-  for (const bool sets : {false, true}) {
-    json header = header_of(file_);
-    header.erase("labels");
-    header["label_sets"] = sets;
-    EXPECT_EQ(error_with(header.dump()), "no error");
-    EXPECT_EQ(load_checkpoint(path_, [](std::string_view) {}).label,
-              sets ? LabelKind::class_set : LabelKind::one_class);
-  }
+TEST_F(ForgedCheckpoint, LabelsOfAnUnknownKindAreRefused) {
   expect_refused("/labels", "colours");
 }
 
@@ -119,7 +72,7 @@ TEST_F(ForgedCheckpoint, MessagesOutOfRangeAreRefused) {
   Checkpoint simulated = sample();
   simulated.position.engine.nodes.resize(2);
   file_ = testing::encoded(simulated);
-  EXPECT_EQ(error_with(header_of(file_).dump()), "no error");
+  EXPECT_EQ(error_with(run_of(file_).dump()), "no error");
   for (const json& letter : {json::array({2, 1, 1}), json::array({0, -1, 1}), json::array({0, 1}),
                              json::array({0, 1, -1}), json::array({-2, 1, 1}), json("letter")}) {
     expect_refused("/position/nodes/0/letters/3", letter);
@@ -140,7 +93,7 @@ TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
     for (const char* place :
          {"/position/arrangement/learners", "/position/arrangement/threads_per_learner",
           "/position/epoch", "/position/batch", "/history/0/epoch", "/history/0/learners",
-          "/classes", "/tensors/0/index", "/tensors/0/shape/0", "/image/0"}) {
+          "/classes", "/image/0"}) {
       expect_refused(place, huge);
     }
   }
@@ -163,21 +116,36 @@ TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
   expect_refused("/config", "batch = -5");
   expect_refused("/config", "batch");
   expect_refused("/position", json::array());
-  expect_refused("/tensors", 1);
+  expect_refused("/states", 1);
 }
 
 TEST_F(ForgedCheckpoint, IsRefusedIfItsHeaderIsNoJsonOfOurs) {
-  for (const std::string header : {"", "{", "[]", "null", "7", "\xff"}) {
+  for (const std::string header : {"", "{", "[]", "null", "7"}) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "header is damaged", error_with(header));
   }
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "nested more than",
                       error_with(std::string(1000000, '[')));
 }
 
-TEST_F(ForgedCheckpoint, TakesNoMemoryForWhatItClaims) {
+/// A tensor's entry in the file's own header.
+TEST_F(ForgedCheckpoint, IsRefusedByTheNameOfATensorThatIsNone) {
+  const auto error_with_entry = [&](const char* field, const json& value) {
+    json header = testing::header_of(file_);
+    header["weight"][field] = value;
+    return error_of_file(with_header(file_, header));
+  };
+  const auto says = [&](const std::string& error, const char* text) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, path_.string(), error);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, text, error);
+  };
+  says(error_with_entry("dtype", "I32"), "tensor weight has type I32 instead of F32");
+  says(error_with_entry("shape", {100, 100, 1, 1, 1, 2, 5}),
+       "tensor weight: a shape has too many dimensions");
+  says(error_with_entry("shape", {1000, 1000}), "tensor weight: 400000 bytes are not what");
+  says(error_with_entry("data_offsets", {4, 400004}), "tensor weight: its values are said to be");
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  expect_refused("/tensors/0/shape", json::array({1 << 20, 1 << 10}));
+  says(error_with_entry("shape", {1 << 20, 1 << 10}), "tensor weight: 400000 bytes are not what");
   getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10);  // KiB
 }
@@ -205,9 +173,9 @@ TEST_F(ForgedCheckpoint, OptionsOutOfRangeAreRefusedWithTheRunsName) {
   const std::filesystem::path path = folder_.path() / "run" / "checkpoint";
   const std::string text = read_text_file(path, 1 << 20);
   const std::vector<uint8_t> file(text.begin(), text.end());
-  json header = header_of(file);
-  header["config"] = header["config"].get<std::string>() + "learners = 1000000000\n";
-  write_file_atomically(path, with_header(file, header.dump()));
+  json forged = run_of(file);
+  forged["config"] = forged["config"].get<std::string>() + "learners = 1000000000\n";
+  write_file_atomically(path, {with_text(file, "run", forged.dump())});
   o.resume = o.out;
   EXPECT_ERROR(train(testing::tiny_net, o), "cannot go on with " + *o.out);
 }

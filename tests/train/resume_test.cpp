@@ -196,7 +196,7 @@ TEST_P(ResumeOnce, TwoProcessesDoNotShareAFolder) {
 TEST_P(ResumeOnce, ADamagedCheckpointGivesWayToTheOneBefore) {
   const TrainResult whole = train(tiny_net, options("whole"));
   train(tiny_net, options("damaged"));
-  std::ofstream(folder("damaged") + "/checkpoint", std::ios::trunc) << "CROSSBOW";
+  std::ofstream(folder("damaged") + "/checkpoint", std::ios::trunc) << "rubbish";
   TrainOptions again = options("damaged");
   again.resume = folder("damaged");
   StopAfter watch(1000);
@@ -230,7 +230,9 @@ TEST_P(ResumeOnce, RefusesAnotherRun) {
   TrainOptions other = options("run");
   other.resume = folder("run");
   const auto other_net = [](Tensor x) { return dense(x, Dense{.outputs = 10}); };
-  says(error_of([&] { train(other_net, other); }), "another net");
+  const std::string of_another = error_of([&] { train(other_net, other); });
+  says(of_another, "another net");
+  says(of_another, (folder("run") + "/checkpoint").c_str());
 }
 
 }  // namespace

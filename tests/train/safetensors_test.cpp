@@ -9,6 +9,7 @@
 #include "support/error_text.h"
 #include "support/text.h"
 #include "train/checkpoints.h"
+#include "train/encoded.h"
 #include "train/tiny_learners.h"
 
 namespace crossbow {
@@ -83,6 +84,7 @@ TEST(SafeTensorsFile, WithFaultsIsRefusedInASentence) {
   expect_says(error(R"({"a":{"shape":[2]}})"), "its type, shape or place is missing");
   expect_says(error(R"({"a":7})"), "its type, shape or place is missing");
   expect_says(error("[]"), "no JSON object");
+  expect_says(error(R"({"__metadata__":{"format":7}})"), "its __metadata__ is no object of texts");
   expect_says(error(R"({"a":{"dtype":[[[[)"), "nested too deeply");
   expect_says(error("{"), "would have 1 bytes");
   expect_says(error("{{"), "no JSON object");
@@ -93,6 +95,62 @@ TEST(SafeTensorsFile, WithFaultsIsRefusedInASentence) {
   expect_says(error_of([&] { SafeTensors{huge}; }), "which are too many");
   EXPECT_THROW(only("I64", raw<int64_t>({1}), 1), Error);
   EXPECT_THROW(only("F32", raw<float>({std::numeric_limits<float>::quiet_NaN()}), 1), Error);
+}
+
+TEST(SafeTensorsFile, ComesBackWithItsChecksum) {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const auto read = [&](int64_t first, std::span<float> part) {
+    std::copy_n(values.begin() + first, part.size(), part.begin());
+  };
+  std::vector<uint8_t> bytes;
+  encode_safetensors({{"b \"x\"", {2, 3}, read}, {"a", {}, read}, {"none", {0}, read}},
+                     {{"z", "\xff"}, {"format", "pt"}}, testing::sink_of(bytes));
+  const SafeTensors file(testing::file_of(bytes));
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+  EXPECT_EQ(file.metadata().at("z"), "\xEF\xBF\xBD");
+  ASSERT_EQ(file.tensors().size(), 3u);
+  const auto& first = *file.find("b \"x\"");
+  EXPECT_EQ(first.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(first.first % 8, 0);
+  EXPECT_EQ(file.values(first), values);
+  EXPECT_EQ(file.values(*file.find("a")), (std::vector<float>{1}));
+  ASSERT_TRUE(has_checksum(testing::file_of(bytes)));
+  EXPECT_TRUE(is_intact(testing::file_of(bytes)));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::vector<uint8_t> bad = bytes;
+    bad[i] ^= 1;
+    const FileBytes damaged = testing::file_of(bad);
+    EXPECT_FALSE(has_checksum(damaged) && is_intact(damaged)) << i;
+  }
+}
+
+/// In pieces, of which one is written while the next is read.
+TEST(SafeTensorsFile, OfManyPiecesIsWhole) {
+  constexpr int64_t kValues = (int64_t{5} << 20) + 3;
+  const auto read = [](int64_t first, std::span<float> part) {
+    for (float& value : part) value = static_cast<float>(first++);
+  };
+  std::vector<uint8_t> bytes;
+  encode_safetensors({{"x", {kValues}, read}, {"y", {1}, read}}, {}, testing::sink_of(bytes));
+  const FileBytes file = testing::file_of(bytes);
+  EXPECT_TRUE(is_intact(file));
+  const std::vector<float> values = SafeTensors(file).values(*SafeTensors(file).find("x"));
+  for (int64_t i = 0; i < kValues; ++i) ASSERT_EQ(values[i], static_cast<float>(i));
+  const auto unreadable = [](int64_t first, std::span<float>) {
+    if (first > 0) fail("it is gone");
+  };
+  EXPECT_EQ(error_of([&] {
+              encode_safetensors({{"x", {kValues}, unreadable}}, {}, testing::sink_of(bytes));
+            }),
+            "it is gone");
+  FileSink full = testing::sink_of(bytes);
+  full.append = [](std::span<const uint8_t> piece) {
+    if (piece.size() > 1 << 20) fail("the disk is full");
+  };
+  EXPECT_EQ(error_of([&] {
+              encode_safetensors({{"x", {kValues}, read}}, {}, full);
+            }),
+            "the disk is full");
 }
 
 class InitialWeights : public testing::TinyLearners {
@@ -142,6 +200,12 @@ TEST_F(InitialWeights, AreThoseOfTheFile) {
   EXPECT_EQ(first_state("next", file), values_of("trained"));
   EXPECT_EQ(notes_.find("`init`"), std::string::npos) << notes_;
   EXPECT_EQ(load(folder("next")).options.init, file);
+}
+
+TEST_F(InitialWeights, MayBeACheckpoints) {
+  train(tiny_net, options("trained", "sma", 2));
+  EXPECT_EQ(first_state("next", folder("trained") + "/checkpoint"), values_of("trained"));
+  expect_says(notes_, "the first of them learner.0.weights/conv2d.weight");
 }
 
 TEST_F(InitialWeights, OfOtherClassesAreDrawnAndTold) {
