@@ -191,7 +191,8 @@ Run add_bench(CLI::App& root) {
                            "momentum",
                            "nesterov",
                            "weight-decay",
-                           "clip-norm"});
+                           "clip-norm",
+                           "freeze"});
   flags->options.add_config(app);
   app.add_option("--seconds", flags->seconds, "how long to measure [5]")->type_name("S");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

@@ -33,7 +33,7 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
         *app.add_option_function<std::string>(
                 "--" + name, [this, name](const std::string& text) { given_[name] = text; }, help)
              ->type_name(std::string(entry.value));
-    entry.repeats ? option.join(' ') : option.take_last();
+    entry.between ? option.join(entry.between) : option.take_last();
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "graph/dot.h"
+#include "graph/source.h"
 #include "models/model.h"
 #include "passes/passes.h"
 #include "plan/compiled_model.h"
@@ -29,7 +30,7 @@ struct Flags {
 };
 
 struct Memory {
-  double parameters, slots, states, activations, activations_without_reuse;  // MiB
+  double parameters, frozen, slots, states, activations, activations_without_reuse;  // MiB
   LearnerMemory learners;
 };
 
@@ -40,6 +41,7 @@ Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig
   const auto flat = static_cast<double>(layout.parameter_elements) * size_of(layout.dtype);
   Memory m;
   m.parameters = mebibytes(flat);
+  m.frozen = mebibytes(static_cast<double>(layout.frozen_elements) * size_of(layout.dtype));
   m.slots = mebibytes(static_cast<double>(config.optimizer.slots.size()) * flat);
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
@@ -67,6 +69,7 @@ Json to_json(const Graph& graph, const Memory& m) {
   return {{"nodes", std::move(nodes)},
           {"memory_mb",
            {{"parameters", m.parameters},
+            {"frozen", m.frozen},
             {"optimizer", m.slots},
             {"states", m.states},
             {"activations", m.activations},
@@ -83,18 +86,23 @@ void print_nodes(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.op->name == "parameter" || node.op->name == "state") continue;
     int64_t parameters = 0;
+    bool frozen = false;
     std::string reads;
     for (const Value v : node.inputs) {
       if (!v) continue;
       const Node& from = graph.node(v);
       if (from.op->name == "state") continue;
       if (from.op->name == "parameter") {
-        if (counted.insert(v.node).second) parameters += from.outputs[0].shape.elements();
+        if (!counted.insert(v.node).second) continue;
+        parameters += from.outputs[0].shape.elements();
+        frozen = from.attrs<ParameterAttributes>().frozen;
       } else {
         reads += (reads.empty() ? "" : ", ") + from.name;
       }
     }
-    const std::string count = parameters > 0 ? fmt::format(" {:>10}", grouped(parameters)) : "";
+    const std::string count =
+        parameters > 0 ? fmt::format(" {:>10}{}", grouped(parameters), frozen ? " frozen" : "")
+                       : "";
     put_row(stdout, node.name, kName,
             fmt::format(" {:<24} {:<18}{}", fused_name(node), node.outputs[0].shape.str(), count));
     if (!reads.empty()) put_wrapped(stdout, "  ", reads);
@@ -104,6 +112,7 @@ void print_nodes(const Graph& graph) {
 void print_memory(const Memory& m, const RunConfig& c) {
   put("\nmemory of one learner training at batch {} in {}, MiB\n", c.batch, name_of(c.precision));
   put("  parameters       {:10.2f}\n", m.parameters);
+  if (m.frozen > 0) put("  frozen           {:10.2f}   shared by a device's learners\n", m.frozen);
   put("  optimizer state  {:10.2f}\n", m.slots);
   put("  running states   {:10.2f}\n", m.states);
   put("  activations      {:10.2f}   with gradients and scratch; {:.2f} without reuse\n",
@@ -115,6 +124,7 @@ void print_memory(const Memory& m, const RunConfig& c) {
   put("  arenas           {:10.2f}   {} of {:.2f}, shared by turns\n", l.workers * l.arena,
       l.workers, l.arena);
   put("  central model    {:10.2f}   and what is evaluated\n", l.devices * l.central + l.evaluated);
+  if (l.frozen > 0) put("  frozen           {:10.2f}\n", l.devices * l.frozen);
   put("  bound programs   {:10.2f}\n", l.bound);
   put("  in all           {:10.2f}\n", l.total_mb());
 }
@@ -122,7 +132,7 @@ void print_memory(const Memory& m, const RunConfig& c) {
 int run(const Flags& flags) {
   const TrainOptions options = flags.options.apply();
   const RunConfig config = resolve(options, find_model(options.model).recipe);
-  const Graph forward = build_model(config.model, spec_of(options, config));
+  const Graph forward = config.with_frozen(build_model(config.model, spec_of(options, config)));
   const Graph fused = fuse(forward);
   const Graph shown = flags.training ? training_graph(fused, config.batch) : fused;
   if (flags.dot) {
@@ -148,7 +158,7 @@ Run add_graph(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("graph", "print a model's graph, shapes and memory plan");
   const auto flags = std::make_shared<Flags>();
   flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners", "sync",
-                           "threads-per-learner", "precision", "loss", "momentum"});
+                           "threads-per-learner", "precision", "loss", "momentum", "freeze"});
   app.add_flag("--training", flags->training, "show the backward part too");
   app.add_flag("--dot", flags->dot, "print the graph for Graphviz");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");

@@ -119,6 +119,7 @@ Json to_json(const TrainResult& r) {
   j["seconds_to_target"] = crossbow::to_json(r.seconds_to_target);
   j["peak_rss_mb"] = peak_memory_mb();
   j["parameters"] = r.parameters;
+  j["frozen"] = r.frozen;
   j["lr_factor"] = r.lr_factor;
   j["noise_scale"] = crossbow::to_json(last.noise_scale);
   j["efficiency"] = crossbow::to_json(last.efficiency);
@@ -285,7 +286,10 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put_wrapped(out, "  waiting   ",
               fmt::format("{:.1f} % of the training, for data",
                           100 * r.waiting_seconds / std::max(r.train_seconds, 1e-9)));
-  put_wrapped(out, "  model     ", fmt::format("{}", count(r.parameters, "parameter")));
+  const std::string frozen =
+      r.frozen == 0 ? "" : fmt::format(", and {} of them frozen", grouped(r.frozen));
+  put_wrapped(out, "  model     ",
+              fmt::format("{}{}", count(r.parameters + r.frozen, "parameter"), frozen));
   const int devices = r.memory.devices;
   put_wrapped(out, "  trained   ",
               fmt::format("by {}{}{}, batch {}, {}", text_of(r.arrangement),

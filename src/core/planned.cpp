@@ -11,14 +11,12 @@ struct Planned {
   std::string_view name, what;
 };
 
-constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank",
-                           kWeights = "training some of the weights only";
+constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank";
 constexpr Planned kPlanned[] = {{"gpu", kGpus},
                                 {"gpus", kGpus},
                                 {"cuda", kGpus},
                                 {"min-ranks", kSurvivors},
                                 {"spares", kSurvivors},
-                                {"freeze", kWeights},
                                 {"tf32", kGpus},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"import", "import of models"},

@@ -24,6 +24,13 @@ Tensor append_source(Graph& graph, const Op& op, TensorType type, Base base, std
   return graph.append(op, {}, std::move(attributes), std::move(name));
 }
 
+template <typename Base>
+std::shared_ptr<const Attributes> frozen(const Node& source) {
+  auto attributes = std::make_shared<Typed<Base>>(source.attrs<Typed<Base>>());
+  attributes->frozen = true;
+  return attributes;
+}
+
 const Op& kInput = register_op({.name = "input", .infer = infer_typed<InputAttributes>});
 const Op& kParameter =
     register_op({.name = "parameter", .infer = infer_typed<ParameterAttributes>});
@@ -60,6 +67,11 @@ std::shared_ptr<const Attributes> input_attributes_with_batch(const Node& node, 
   auto attributes = std::make_shared<Typed<InputAttributes>>(node.attrs<Typed<InputAttributes>>());
   attributes->type.shape = attributes->type.shape.with_batch(batch);
   return attributes;
+}
+
+std::shared_ptr<const Attributes> frozen_attributes(const Node& source) {
+  return source.op == &kParameter ? frozen<ParameterAttributes>(source)
+                                  : frozen<StateAttributes>(source);
 }
 
 }  // namespace crossbow

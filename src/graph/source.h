@@ -34,10 +34,12 @@ struct InputAttributes : Attributes {
 
 struct ParameterAttributes : Attributes {
   Initialiser initialiser;
+  bool frozen = false;  // keeps its values: it gets no gradient
 };
 
 struct StateAttributes : Attributes {
-  float value = 0;  // what every element starts as
+  float value = 0;      // what every element starts as
+  bool frozen = false;  // no kernel changes it
 };
 
 struct FillAttributes : Attributes {
@@ -54,6 +56,8 @@ Tensor parameter(Graph& graph, Shape shape, Initialiser initialiser, std::string
 Tensor state(Graph& graph, Shape shape, float value, std::string name);
 /// An input node's attributes for another number of rows.
 std::shared_ptr<const Attributes> input_attributes_with_batch(const Node& node, int64_t batch);
+/// Of a parameter or a state, one that keeps its values.
+std::shared_ptr<const Attributes> frozen_attributes(const Node& source);
 /// Every element the same constant.
 Tensor fill(Graph& graph, Shape shape, float value);
 

@@ -53,7 +53,12 @@ void Engine::add_learner(CompiledModel& model, const LearnerSetup& setup, int in
     workspaces.push_back(may_run(w, j) ? &workspaces_[static_cast<size_t>(w)] : nullptr);
   }
   Device& device = this->device(index);
-  learners_.push_back(std::make_unique<Learner>(model, setup, device, workspaces));
+  if (std::ssize(frozen_) < index) {
+    frozen_.push_back(device.allocate_zeroed(snapshot_.frozen.size()));
+  }
+  LearnerSetup with_frozen = setup;
+  with_frozen.frozen = frozen(index).data();
+  learners_.push_back(std::make_unique<Learner>(model, with_frozen, device, workspaces));
   for (Flight& flight : flights_.emplace_back()) {
     flight.done = device.make_event();
     flight.losses =
@@ -65,6 +70,9 @@ void Engine::add_learner(CompiledModel& model, const LearnerSetup& setup, int in
 }
 
 void Engine::start_from(const Replica& model) {
+  for (int d = 0; d < options_.threads.devices; ++d) {
+    device(d).copy_now(frozen(d).data(), model.frozen.data(), model.frozen.size());
+  }
   for (int j = 0; j < learners(); ++j) {
     Device& device = this->device(device_of(j));
     const Learner& learner = this->learner(j);

@@ -234,6 +234,10 @@ class Engine {
   using Flights = std::array<Flight, 2>;
 
   std::vector<Buffer> gather_states() const;
+  /// What the device's learners and programs read, and nobody changes.
+  const Buffer& frozen(int device) const {
+    return device == 0 ? snapshot_.frozen : frozen_[static_cast<size_t>(device) - 1];
+  }
   /// Waits for the step's end, if there is one, and gives its batch back.
   void land(int learner, Flight& flight);
   void land_all();
@@ -249,6 +253,7 @@ class Engine {
   std::vector<std::atomic<int64_t>> landed_;  // by learner
   Replica snapshot_;
   NoiseScale noise_scale_;
+  std::vector<Buffer> frozen_;    // of each device but the first
   std::vector<Buffer> gathered_;  // states of learners whose memory is another device's
   Segment segment_;
   int evaluators_ = 0;  // the first workers, who have as many threads as the evaluated model

@@ -77,6 +77,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
       view.slots = addresses_of(slots_);
       if (setup.shared_slot) view.slots[0] = setup.shared_slot;
       view.states = states_.data();
+      view.frozen = setup.frozen;
       view.central = setup.central[static_cast<size_t>(route.from)];
       for (size_t program = 0; program < program_rows_.size(); ++program) {
         bound_[index(static_cast<int>(worker), route, program)] =

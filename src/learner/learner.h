@@ -49,6 +49,8 @@ struct LearnerSetup {
   std::array<std::byte*, 2> central{};
   /// Whether some steps of such learners stay on a side.
   bool stays = false;
+  /// What no learner changes (ParameterLayout's frozen buffer); null if there is nothing.
+  std::byte* frozen = nullptr;
 };
 
 /// Owns its replica, in a device's memory. Learners that are pulled have their weights twice: a

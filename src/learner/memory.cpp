@@ -32,8 +32,10 @@ struct Sizes {
       : flat(mebibytes(static_cast<double>(layout.parameter_elements) *
                        static_cast<double>(size_of(layout.dtype)))),
         states(mebibytes(static_cast<double>(layout.state_elements) *
+                         static_cast<double>(size_of(layout.dtype)))),
+        frozen(mebibytes(static_cast<double>(layout.frozen_elements) *
                          static_cast<double>(size_of(layout.dtype)))) {}
-  const double flat, states;
+  const double flat, states, frozen;
 };
 
 /// What any engine takes; `times`: executions of each training program, of all learners.
@@ -46,6 +48,7 @@ LearnerMemory common_memory(CompiledModel& model, const EngineOptions& options, 
   m.arena =
       mebibytes(static_cast<double>(model.workspace_bytes(find_device(model.options().device))));
   m.evaluated = sizes.flat + sizes.states;
+  m.frozen = sizes.frozen;
   for (const int64_t rows : options.batch.program_rows()) {
     m.bound += static_cast<double>(times) * execution_mb(*model.training(rows));
   }
@@ -56,7 +59,7 @@ LearnerMemory common_memory(CompiledModel& model, const EngineOptions& options, 
 
 LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
                         const EngineOptions& options) {
-  const auto [flat, states] = Sizes(*model.parameters());
+  const auto [flat, states, frozen] = Sizes(*model.parameters());
   const SyncAlgorithm::Traits traits = sync ? sync->traits() : SyncAlgorithm::Traits{};
   const bool shared = traits.averages_gradients;
   const bool splits = options.batch.splits > 1;
@@ -80,7 +83,7 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + exchanged);
   }
   const int own = shared ? 0 : 1 + slots;
-  m.saved = m.evaluated + m.learners * (own * flat + states) +
+  m.saved = m.evaluated + frozen + m.learners * (own * flat + states) +
             flat * ((traits.overlaps ? 1 : 0) + state_buffers + kept);
   if (apart && m.devices > 1) m.evaluated += flat + (m.learners - options.learners) * states;
   return m;
@@ -88,14 +91,14 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
 
 LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
                         const EngineOptions& options) {
-  const auto [flat, states] = Sizes(*model.parameters());
+  const auto [flat, states, frozen] = Sizes(*model.parameters());
   const AsyncAlgorithm::Traits traits = async.traits();
   LearnerMemory m =
       common_memory(model, options, int64_t{options.learners} * options.threads.all_workers());
   if (model.options().update) {  // of live weights
     m.replica = flat + states;
     m.central = flat;
-    m.saved = m.evaluated + m.learners * m.replica + m.central;
+    m.saved = m.evaluated + frozen + m.learners * m.replica + m.central;
     return m;
   }
   const auto own = 1 + static_cast<int>(options.optimizer.slots.size());  // weights and slots
@@ -111,7 +114,7 @@ LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
   m.replica = (vectors + gradients) * flat + states;
   const int received = options.world ? Mail::kReceiving + 1 : 0;  // and a share of a sum
   m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0) + received) * flat;
-  m.saved = m.evaluated + m.learners * (m.replica - (gradients - 1) * flat) + m.central;
+  m.saved = m.evaluated + frozen + m.learners * (m.replica - (gradients - 1) * flat) + m.central;
   return m;
 }
 

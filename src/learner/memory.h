@@ -18,6 +18,7 @@ struct LearnerMemory {
   double replica = 0;    // of a learner: weights (on both sides), slots, gradient, running states
   double central = 0;    // of a device: the central model and what its algorithm keeps
   double arena = 0;      // of a worker: activations, their gradients, scratch, a batch if need be
+  double frozen = 0;     // of a device: parameters and running states that nobody changes
   double evaluated = 0;  // of the first device: the copy of the central model that is evaluated and
                          // saved, and copies that it needs of what other devices have
 
@@ -28,11 +29,12 @@ struct LearnerMemory {
 
   /// Everything but `saved`.
   double total_mb() const {
-    return learners * replica + workers * arena + devices * central + evaluated + host_mb();
+    return learners * replica + workers * arena + devices * (central + frozen) + evaluated +
+           host_mb();
   }
   double host_mb() const { return bound + batches; }
   double device_mb(int device) const {
-    return (learners * replica + workers * arena) / devices + central +
+    return (learners * replica + workers * arena) / devices + central + frozen +
            (device == 0 ? evaluated : 0);
   }
 };

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "graph/op.h"
+#include "graph/source.h"
 #include "ops/expect.h"
 
 namespace crossbow {
@@ -44,17 +45,38 @@ std::vector<TensorType> infer_grad(const Node& node, std::span<const TensorType>
 
 std::vector<Case> cases();
 void gradient(GradientContext& c);
+Tensor append(Tensor x, Tensor scale, Tensor shift, Tensor mean, Tensor variance, Tensor residual,
+              const BatchNormAttributes& attributes, std::string name);
 
 const Op& kBatchNorm =
     register_op({.name = "batch_norm", .infer = infer, .gradient = gradient, .cases = cases});
 const Op& kGrad =
     register_op({.name = "batch_norm_grad", .infer = infer_grad, .in_place = {{0, 0}}});
 
+/// By running statistics batch norm is linear in x: dx is what it makes of dy without mean and
+/// shift.
+void frozen_gradient(GradientContext& c) {
+  const Node& node = c.node();
+  const auto& a = node.attrs<BatchNormAttributes>();
+  if (c.wanted(kScale) || c.wanted(kShift)) {
+    fail("layer {}: batch norm by running statistics has a gradient of x only", node.name);
+  }
+  Tensor dy = c.output_gradient();
+  if (a.activation != Activation::none) dy = activation_grad(dy, c.output(), a.activation);
+  if (node.has_input(kResidual)) c.set(kResidual, dy);
+  if (!c.wanted(kX)) return;
+  BatchNormAttributes linear;
+  linear.training = false;
+  linear.epsilon = a.epsilon;
+  const Tensor zero = fill(c.graph(), c.input(kScale).shape(), 0);
+  c.set(kX, append(dy, c.input(kScale), zero, zero, c.input(kRunningVariance), {}, linear, {}));
+}
+
 void gradient(GradientContext& c) {
   const Node& node = c.node();
+  if (!node.attrs<BatchNormAttributes>().training) return frozen_gradient(c);
   auto a = std::make_shared<BatchNormGradAttributes>();
   static_cast<BatchNormAttributes&>(*a) = node.attrs<BatchNormAttributes>();
-  if (!a->training) fail("layer {}: batch norm is differentiated in training only", node.name);
   const Shape& x = c.input(kX).shape();
   if (x.elements() == x[1]) {
     fail(
@@ -84,10 +106,18 @@ Tensor append(Tensor x, Tensor scale, Tensor shift, Tensor mean, Tensor variance
       std::make_shared<BatchNormAttributes>(attributes), std::move(name));
 }
 
-enum Flags { kPlain = 0, kRelu = 1, kWithResidual = 2, kInference = 4, kLarge = 8, kRelu6 = 16 };
+enum Flags {
+  kPlain = 0,
+  kRelu = 1,
+  kWithResidual = 2,
+  kInference = 4,
+  kLarge = 8,
+  kRelu6 = 16,
+  kFrozen = kInference | 32
+};
 
 Case make_case(const char* name, Shape shape, int flags, float epsilon = 1e-5f) {
-  const bool training = !(flags & kInference);
+  const bool training = !(flags & kInference), frozen = (flags & kFrozen) == kFrozen;
   const auto build = [=](CaseBuilder& b) {
     BatchNormAttributes a;
     a.training = training;
@@ -95,13 +125,15 @@ Case make_case(const char* name, Shape shape, int flags, float epsilon = 1e-5f) 
     if (flags & kRelu6) a.activation = Activation::relu6;
     a.epsilon = epsilon;
     const Shape channels{shape[1]};
-    const Tensor x = b.input(shape, -1, 3), scale = b.input(channels, 0.5f, 1.5f),
-                 shift = b.input(channels, -1, flags & kRelu6 ? 8.0f : 1.0f);
+    const Tensor x = b.input(shape, -1, 3);
+    const float most = flags & kRelu6 ? 8.0f : 1.0f;
+    const Tensor scale = frozen ? b.state(channels, 1.25f) : b.input(channels, 0.5f, 1.5f);
+    const Tensor shift = frozen ? b.state(channels, most / 8) : b.input(channels, -1, most);
     const Tensor mean = b.state(channels, 0.75f), variance = b.state(channels, 1.5f);
     const Tensor residual = flags & kWithResidual ? b.input(shape) : Tensor{};
     return append(x, scale, shift, mean, variance, residual, a, {});
   };
-  return {name, build, /*small=*/!(flags & kLarge), /*differentiable=*/training};
+  return {name, build, /*small=*/!(flags & kLarge), /*differentiable=*/training || frozen};
 }
 
 std::vector<Case> cases() {
@@ -125,6 +157,12 @@ std::vector<Case> cases() {
       make_case("inference, relu", {2, 16, 4, 4}, kInference | kRelu),
       make_case("inference, residual, relu", {2, 16, 4, 4}, kInference | kWithResidual | kRelu),
       make_case("inference, rows", {4, 10}, kInference),
+      make_case("frozen", {2, 7, 4, 4}, kFrozen),
+      make_case("frozen, batch 1", {1, 16, 4, 4}, kFrozen | kRelu),
+      make_case("frozen, relu6", {2, 16, 4, 4}, kFrozen | kRelu6),
+      make_case("frozen, rows, relu", {4, 10}, kFrozen | kRelu),
+      make_case("frozen, residual", {2, 6, 4, 4}, kFrozen | kWithResidual),
+      make_case("frozen, residual, relu", {2, 16, 3, 3}, kFrozen | kWithResidual | kRelu),
       make_case("1x1 images", {5, 7, 1, 1}, kPlain),
       make_case("1x1 images of 16 channels, residual, relu", {4, 16, 1, 1}, kWithResidual | kRelu),
       make_case("one channel, relu", {3, 1, 2, 5}, kRelu),
@@ -145,6 +183,12 @@ Tensor batch_norm(Tensor x, Tensor scale, Tensor shift, Tensor running_mean,
                   Tensor running_variance, const BatchNormAttributes& attributes,
                   std::string name) {
   return append(x, scale, shift, running_mean, running_variance, {}, attributes, std::move(name));
+}
+
+std::shared_ptr<const Attributes> by_running_statistics(const Node& node) {
+  auto attributes = std::make_shared<BatchNormAttributes>(node.attrs<BatchNormAttributes>());
+  attributes->training = false;
+  return attributes;
 }
 
 }  // namespace crossbow

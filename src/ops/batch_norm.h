@@ -25,6 +25,9 @@ Tensor batch_norm(Tensor x, Tensor scale, Tensor shift, Tensor running_mean,
                   Tensor running_variance, const BatchNormAttributes& attributes,
                   std::string name = {});
 
+/// Of a batch_norm node, one that normalises with the running statistics.
+std::shared_ptr<const Attributes> by_running_statistics(const Node& node);
+
 // The gradient's op: batch_norm_grad(dy, x, scale, shift, mean, inverse_std, y) -> dx, dscale,
 // dshift and, with both a residual and a ReLU, the residual's gradient dy·[y > 0] as fourth output.
 // Only then is y present; without a residual the activation's mask follows from x, and without an

@@ -8,12 +8,16 @@
 namespace crossbow {
 namespace {
 
-/// Nodes on a path from a parameter.
+bool is_trained(const Node& node) {
+  return node.op->name == "parameter" && !node.attrs<ParameterAttributes>().frozen;
+}
+
+/// Nodes on a path from a parameter that is trained.
 std::vector<bool> depends_on_parameters(const Graph& graph) {
   std::vector<bool> depends(graph.nodes().size());
   for (size_t i = 0; i < depends.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    depends[i] = node.op->name == "parameter";
+    depends[i] = is_trained(node);
     for (Value v : node.inputs) depends[i] = depends[i] || (v && depends[v.node]);
   }
   return depends;

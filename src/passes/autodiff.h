@@ -5,9 +5,9 @@
 
 namespace crossbow {
 
-/// Appends the nodes that compute d(loss)/d(parameter) for every parameter the loss depends on and
-/// names each result "gradient:<parameter name>". `loss` is a scalar. Throws Error naming the op
-/// where a path from a parameter to the loss crosses one that has no gradient.
+/// Appends the nodes that compute d(loss)/d(parameter) for every parameter the loss depends on, but
+/// for frozen ones, and names each result "gradient:<parameter name>". `loss` is a scalar. Throws
+/// Error naming the op where a path from a parameter to the loss crosses one that has no gradient.
 void differentiate(Graph& graph, Value loss);
 
 }  // namespace crossbow

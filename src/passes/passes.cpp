@@ -51,9 +51,7 @@ Graph for_inference(const Graph& graph) {
     if (node.op->name == "dropout" || node.op->name == "row_decay") {
       r.replace({id, 0}, r.mapped(node.inputs[0]));
     } else if (node.op->name == "batch_norm") {
-      auto attributes = std::make_shared<BatchNormAttributes>(node.attrs<BatchNormAttributes>());
-      attributes->training = false;
-      r.copy(id, attributes);
+      r.copy(id, by_running_statistics(node));
     } else {
       r.copy(id);
     }

@@ -51,6 +51,10 @@ class Compiler {
 
   DType master_dtype() const { return precision_ == DType::f64 ? DType::f64 : DType::f32; }
   static bool is_parameter(const Node& n) { return n.op->name == "parameter"; }
+  static bool is_frozen(const Node& n) {
+    return is_parameter(n) ? n.attrs<ParameterAttributes>().frozen
+                           : n.attrs<StateAttributes>().frozen;
+  }
   static bool is_source(const Node& n) { return is_parameter(n) || n.op->name == "state"; }
 
   void find_gradients() {
@@ -149,10 +153,10 @@ class Compiler {
       const Node& node = graph_.nodes()[id];
       if (is_parameter(node)) {
         layout->add_parameter(node.name, parameter_layout(static_cast<int32_t>(id)),
-                              node.attrs<ParameterAttributes>().initialiser);
+                              node.attrs<ParameterAttributes>().initialiser, is_frozen(node));
       } else if (node.op->name == "state") {
         layout->add_state(node.name, Layout::plain(node.outputs[0].shape, master_dtype()),
-                          node.attrs<StateAttributes>().value);
+                          node.attrs<StateAttributes>().value, is_frozen(node));
       }
     }
     program_->parameters_ = std::move(layout);
@@ -186,6 +190,7 @@ class Compiler {
 
   /// Where a parameter is read: with a live rule and without a pass over all, where it is shared.
   Location location_of(const Node& node, const ParameterLayout::Slot& slot) const {
+    if (is_frozen(node)) return location(Memory::frozen, slot);
     if (!is_parameter(node)) return location(Memory::state, slot);
     const auto gradient = graph_.outputs().find("gradient:" + node.name);
     const bool shared = options_.update && options_.update->rule->live &&

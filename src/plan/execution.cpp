@@ -32,6 +32,8 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
         return static_cast<std::byte*>(replica.slots[location.slot]);
       case Program::Memory::state:
         return replica.states;
+      case Program::Memory::frozen:
+        return replica.frozen;
       case Program::Memory::central:
         return const_cast<std::byte*>(replica.central);  // only read
     }

@@ -14,7 +14,7 @@ struct Found {
 
 [[noreturn]] void fail_unknown(const ParameterLayout& layout, std::string_view name) {
   std::vector<std::string_view> names;
-  for (const auto* slots : {&layout.parameters, &layout.states}) {
+  for (const auto* slots : layout.all()) {
     for (const auto& slot : *slots) names.push_back(slot.name);
   }
   fail_usage("the net has no tensor '{}' among its {}{}", name, names.size(),
@@ -23,7 +23,9 @@ struct Found {
 
 Found find(const ParameterLayout& layout, const Replica& replica, std::string_view name) {
   for (const auto& [slots, buffer] : {std::pair(&layout.parameters, &replica.parameters),
-                                      std::pair(&layout.states, &replica.states)}) {
+                                      std::pair(&layout.states, &replica.states),
+                                      std::pair(&layout.frozen_parameters, &replica.frozen),
+                                      std::pair(&layout.frozen_states, &replica.frozen)}) {
     for (const auto& slot : *slots) {
       if (slot.name != name) continue;
       const auto bytes = static_cast<size_t>(slot.offset) * size_of(layout.dtype);

@@ -11,9 +11,15 @@ namespace {
 constexpr int64_t kSlotAlignment = 16;  // elements: 64 bytes of f32
 
 void append(std::vector<ParameterLayout::Slot>& slots, int64_t& elements, std::string name,
-            const Layout& layout, const Initialiser& initialiser) {
-  slots.push_back({std::move(name), layout, elements, initialiser});
+            const Layout& layout, const Initialiser& initialiser, size_t index = 0) {
+  slots.push_back({std::move(name), layout, elements, initialiser, static_cast<uint32_t>(index)});
   elements += (layout.elements() + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
+int64_t values_of(const std::vector<ParameterLayout::Slot>& slots) {
+  int64_t n = 0;
+  for (const auto& slot : slots) n += slot.layout.shape.elements();
+  return n;
 }
 
 int64_t fan_of(const Shape& shape, Initialiser::Fan fan) {
@@ -57,16 +63,19 @@ float draw(Rng& rng, const Initialiser& init, double fan) {
 }  // namespace
 
 void ParameterLayout::add_parameter(std::string name, const Layout& layout,
-                                    const Initialiser& initialiser) {
-  append(parameters, parameter_elements, std::move(name), layout, initialiser);
+                                    const Initialiser& initialiser, bool frozen) {
+  const size_t index = parameters.size() + frozen_parameters.size();
+  append(frozen ? frozen_parameters : parameters, frozen ? frozen_elements : parameter_elements,
+         std::move(name), layout, initialiser, index);
 }
 
-void ParameterLayout::add_state(std::string name, const Layout& layout, float value) {
-  append(states, state_elements, std::move(name), layout, Initialiser::constant(value));
+void ParameterLayout::add_state(std::string name, const Layout& layout, float value, bool frozen) {
+  append(frozen ? frozen_states : states, frozen ? frozen_elements : state_elements,
+         std::move(name), layout, Initialiser::constant(value));
 }
 
 const ParameterLayout::Slot* ParameterLayout::find(std::string_view name) const {
-  for (const auto* slots : {&parameters, &states}) {
+  for (const auto* slots : all()) {
     for (const Slot& slot : *slots) {
       if (slot.name == name) return &slot;
     }
@@ -74,10 +83,19 @@ const ParameterLayout::Slot* ParameterLayout::find(std::string_view name) const 
   return nullptr;
 }
 
+const ParameterLayout::Slot& ParameterLayout::last_parameter() const {
+  const bool frozen =
+      parameters.empty() ||
+      (!frozen_parameters.empty() && frozen_parameters.back().index > parameters.back().index);
+  return frozen ? frozen_parameters.back() : parameters.back();
+}
+
 int64_t ParameterLayout::trained() const {
-  int64_t n = 0;
-  for (const Slot& slot : parameters) n += slot.layout.shape.elements();
-  return n;
+  return values_of(parameters);
+}
+
+int64_t ParameterLayout::frozen() const {
+  return values_of(frozen_parameters);
 }
 
 std::vector<ParameterLayout::Piece> ParameterLayout::pieces(bool by_parameter,
@@ -106,30 +124,34 @@ Replica::Replica(const ParameterLayout& layout, bool with_gradients, size_t slot
     : device(&find_device("cpu")),
       parameters(layout.parameter_elements * size_of(layout.dtype)),
       gradients(with_gradients ? layout.parameter_elements * size_of(layout.dtype) : 0),
-      states(layout.state_elements * size_of(layout.dtype)) {
+      states(layout.state_elements * size_of(layout.dtype)),
+      frozen(layout.frozen_elements * size_of(layout.dtype)) {
   for (size_t i = 0; i < slot_count; ++i) slots.emplace_back(parameters.size());
 }
 
 Replica::Replica(const ParameterLayout& layout, Device& on, size_t slot_count)
     : device(&on),
       parameters(on.allocate_zeroed(layout.parameter_elements * size_of(layout.dtype))),
-      states(on.allocate_zeroed(layout.state_elements * size_of(layout.dtype))) {
+      states(on.allocate_zeroed(layout.state_elements * size_of(layout.dtype))),
+      frozen(on.allocate_zeroed(layout.frozen_elements * size_of(layout.dtype))) {
   for (size_t i = 0; i < slot_count; ++i) slots.push_back(on.allocate_zeroed(parameters.size()));
 }
 
 void initialise(const ParameterLayout& layout, Replica& replica, uint64_t seed) {
   std::vector<float> values;
-  const auto fill = [&](const ParameterLayout::Slot& slot, std::byte* base, uint32_t index) {
-    Rng rng(seed, Purpose::init, index);
+  const auto fill = [&](const ParameterLayout::Slot& slot, std::byte* base) {
+    Rng rng(seed, Purpose::init, slot.index);
     const double fan = static_cast<double>(fan_of(slot.layout.shape, slot.initialiser.fan));
     values.resize(slot.layout.shape.elements());
     for (float& v : values) v = draw(rng, slot.initialiser, fan);
     write_tensor(slot.layout, base + slot.offset * size_of(layout.dtype),
                  std::span<const float>(values));
   };
-  uint32_t index = 0;
-  for (const auto& slot : layout.parameters) fill(slot, replica.parameters.data(), index++);
-  for (const auto& slot : layout.states) fill(slot, replica.states.data(), index++);
+  for (const auto& slot : layout.parameters) fill(slot, replica.parameters.data());
+  for (const auto& slot : layout.states) fill(slot, replica.states.data());
+  for (const auto* slots : {&layout.frozen_parameters, &layout.frozen_states}) {
+    for (const auto& slot : *slots) fill(slot, replica.frozen.data());
+  }
 }
 
 }  // namespace crossbow

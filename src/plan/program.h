@@ -2,6 +2,7 @@
 // the order they run. Immutable and shared by all learners; an Execution binds it to memory.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,25 +15,35 @@
 
 namespace crossbow {
 
-/// Where each parameter lies in a replica's flat buffers (weights, gradient, optimizer's slots) and
-/// each state in its state buffer, in the plan's own layout. All programs of a model share one.
-/// Slots are 64-byte aligned; padding is zero.
+/// Where each parameter lies in a replica's flat buffers (weights, gradient, optimizer's slots),
+/// each state in its state buffer, and what is frozen in a third one, in the plan's own layout. All
+/// programs of a model share one. Slots are 64-byte aligned; padding is zero.
 struct ParameterLayout {
   struct Slot {
     std::string name;
     Layout layout;
     int64_t offset;  // in elements
     Initialiser initialiser;
+    uint32_t index = 0;  // of a parameter among all of the net, by which its values are drawn
   };
-  DType dtype = DType::f32;  // of the master copy: f32, or f64 on the reference device
-  std::vector<Slot> parameters, states;
-  int64_t parameter_elements = 0, state_elements = 0;  // padding included
+  DType dtype = DType::f32;              // of the master copy: f32, or f64 on the reference device
+  std::vector<Slot> parameters, states;  // that training changes
+  std::vector<Slot> frozen_parameters, frozen_states;  // in one buffer
+  // Padding included.
+  int64_t parameter_elements = 0, state_elements = 0, frozen_elements = 0;
 
-  void add_parameter(std::string name, const Layout& layout, const Initialiser& initialiser);
-  void add_state(std::string name, const Layout& layout, float value);
-  const Slot* find(std::string_view name) const;  // among both; null if there is none
-  /// Number of trained values, padding excluded.
+  void add_parameter(std::string name, const Layout& layout, const Initialiser& initialiser,
+                     bool frozen = false);
+  void add_state(std::string name, const Layout& layout, float value, bool frozen = false);
+  const Slot* find(std::string_view name) const;  // among all; null if there is none
+  std::array<const std::vector<Slot>*, 4> all() const {
+    return {&parameters, &frozen_parameters, &states, &frozen_states};
+  }
+  /// The net's last parameter, frozen or not.
+  const Slot& last_parameter() const;
+  /// Numbers of values of parameters, padding excluded.
   int64_t trained() const;
+  int64_t frozen() const;
 
   struct Piece {
     int64_t first, elements;
@@ -51,14 +62,14 @@ struct Replica {
   /// In a device's, without gradients.
   Replica(const ParameterLayout& layout, Device& device, size_t slots = 0);
   Device* device;
-  Buffer parameters, gradients, states;
+  Buffer parameters, gradients, states, frozen;
   std::vector<Buffer> slots;  // the optimizer's
 };
 
 /// The flat buffers that an execution works on, each laid out by ParameterLayout; null where its
 /// program needs none.
 struct ReplicaView {
-  std::byte *parameters = nullptr, *gradients = nullptr, *states = nullptr;
+  std::byte *parameters = nullptr, *gradients = nullptr, *states = nullptr, *frozen = nullptr;
   SlotAddresses slots{};  // the optimizer's
   /// Where programs that update leave the weights: `parameters`, or another buffer, so that others
   /// may read the old ones meanwhile.
@@ -70,6 +81,7 @@ struct ReplicaView {
       : parameters(replica.parameters.data()),
         gradients(replica.gradients.data()),
         states(replica.states.data()),
+        frozen(replica.frozen.data()),
         slots(addresses_of(replica.slots)),
         next_parameters(parameters) {}
 };
@@ -127,6 +139,7 @@ class Program {
     gradient,
     slot,
     state,
+    frozen,
     central
   };
   struct Location {

@@ -204,7 +204,8 @@ class Bench {
                                 const ModelSpec& spec) {
     find_device(config.device.kind).expect_team(team.threads.threads);
     Tuner tuner;
-    CompiledModel model(build_model(config.model, spec), config.compile_options(team, &tuner));
+    CompiledModel model(config.with_frozen(build_model(config.model, spec)),
+                        config.compile_options(team, &tuner));
     model.training(config.batch);
     return model;
   }

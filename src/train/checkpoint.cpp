@@ -55,8 +55,9 @@ void store_slots(const Slots& slots, const std::byte* buffer, Device& device, co
   }
 }
 
+/// `elsewhere`: tensors of the key that lie in another buffer.
 void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* buffer,
-                   Device& device, const Key& key) {
+                   Device& device, const Key& key, size_t elsewhere = 0) {
   std::map<std::string_view, const Checkpoint::StoredTensor*> stored;
   for (const auto& t : checkpoint.tensors) {
     if (key.is_of(t)) stored[t.name] = &t;
@@ -81,7 +82,7 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
     }
     draft.commit();
   }
-  if (stored.size() != slots.size()) {
+  if (stored.size() != slots.size() + elsewhere) {
     fail("{} holds more than the net: it is of another net", checkpoint.source);
   }
 }
@@ -194,7 +195,10 @@ void copy_values(Checkpoint& checkpoint) {
 void store(const ParameterLayout& layout, const Replica& model, Checkpoint& checkpoint) {
   store_slots(layout.parameters, model.parameters.data(), *model.device, {Role::parameter},
               checkpoint);
+  store_slots(layout.frozen_parameters, model.frozen.data(), *model.device, {Role::parameter},
+              checkpoint);
   store_slots(layout.states, model.states.data(), *model.device, {Role::state}, checkpoint);
+  store_slots(layout.frozen_states, model.frozen.data(), *model.device, {Role::state}, checkpoint);
 }
 
 void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
@@ -207,7 +211,8 @@ void store(const ParameterLayout& layout, std::span<const EngineBuffer> buffers,
 bool all_finite(const ParameterLayout& layout, const Replica& model,
                 std::span<const EngineBuffer> buffers) {
   bool finite = all_finite(*model.device, model.parameters.data(), layout.parameter_elements) &&
-                all_finite(*model.device, model.states.data(), layout.state_elements);
+                all_finite(*model.device, model.states.data(), layout.state_elements) &&
+                all_finite(*model.device, model.frozen.data(), layout.frozen_elements);
   for (const EngineBuffer& b : buffers) {
     const bool states = b.kind == EngineBuffer::Kind::states;
     finite = finite && all_finite(*b.device, b.data,
@@ -222,9 +227,13 @@ bool holds(const Checkpoint& checkpoint, const EngineBuffer& buffer) {
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout, const Replica& model) {
-  restore_slots(checkpoint, layout.parameters, model.parameters.data(), *model.device,
-                {Role::parameter});
-  restore_slots(checkpoint, layout.states, model.states.data(), *model.device, {Role::state});
+  const auto restore_both = [&](const Slots& own, const Buffer& buffer, const Slots& frozen,
+                                const Key& key) {
+    restore_slots(checkpoint, own, buffer.data(), *model.device, key, frozen.size());
+    restore_slots(checkpoint, frozen, model.frozen.data(), *model.device, key, own.size());
+  };
+  restore_both(layout.parameters, model.parameters, layout.frozen_parameters, {Role::parameter});
+  restore_both(layout.states, model.states, layout.frozen_states, {Role::state});
 }
 
 void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,

@@ -15,7 +15,7 @@ namespace {
 
 using O = TrainOptions;
 
-constexpr bool kMayChange = true, kRepeats = true;
+constexpr bool kMayChange = true;
 
 const std::array kTable = {
     OptionEntry{"model", "NAME", "the net, as `crossbow models` lists them", &O::model},
@@ -65,7 +65,7 @@ const std::array kTable = {
         "of hogbatch and adaptive ones, repeatable: live:threads=1,batch=1-64 changes the model "
         "as hogwild does; replica:threads=1,batch=128-2048 makes steps on a copy, which is "
         "merged",
-        &O::worker, !kMayChange, kRepeats},
+        &O::worker, !kMayChange, ' '},
     OptionEntry{"merge", "NAME",
                 "of hogbatch's replicas: difference, or overwrite, which loses what others did",
                 &O::merge},
@@ -105,6 +105,10 @@ const std::array kTable = {
     OptionEntry{"init", "FILE",
                 "start from the weights in this file, as crossbow export or safetensors write it",
                 &O::init},
+    OptionEntry{"freeze", "REGEX",
+                "keep parameters as they are in whose names this is found, repeatable: "
+                "'layer[1-3]\\.'; batch norm too, by its running statistics",
+                &O::freeze, !kMayChange, '|'},
     OptionEntry{"bn-images", "N|auto",
                 "training images that measure the evaluated model's batch norm; 0: the learners' "
                 "mean",

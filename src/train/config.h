@@ -23,7 +23,7 @@ struct OptionEntry {
   std::string_view help;
   Member member;
   bool may_change = false;  // in a resumed run
-  bool repeats = false;     // a flag given several times has all values, with spaces in between
+  char between = 0;         // values of a flag that is given several times; 0: the last one counts
 
   bool is_switch() const { return value.empty(); }
 };

@@ -45,7 +45,7 @@ std::vector<int64_t> shape_of(const Slot& slot) {
 
 /// Of the net's last layer, with the dot behind it.
 std::string last_layer(const ParameterLayout& layout) {
-  const std::string& name = layout.parameters.back().name;
+  const std::string& name = layout.last_parameter().name;
   return name.substr(0, name.rfind('.') + 1);
 }
 
@@ -75,7 +75,7 @@ std::vector<std::string> set_tensors(const SafeTensors& file, const ParameterLay
                                      const Replica& model) {
   const std::string head = last_layer(layout);
   std::vector<std::string> afresh;
-  for (const auto* slots : {&layout.parameters, &layout.states}) {
+  for (const auto* slots : layout.all()) {
     for (const Slot& slot : *slots) {
       const SafeTensors::Tensor* const found = file.find(slot.name);
       if (!found) fail_missing(file, slot.name);

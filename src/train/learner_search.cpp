@@ -19,12 +19,13 @@ std::string key_of(const RunConfig& config, const Graph& forward) {
   const TrainOptions& o = config.options;
   return fmt::format(
       "learners: {} of {} parameters and {:.0f} FLOP, batch {} in {}, {} parts, momentum {}{}, {} "
-      "with period {}, for {}, {} of {} cores and {:.0f} GiB, {} threads",
+      "with period {}, for {}, {} of {} cores and {:.0f} GiB, {} threads{}",
       o.model, parameter_count(forward), flop_count(forward), o.batch, o.precision, o.splits,
       config.optimizer.slots.empty() ? "off" : "on", config.clip_norm > 0 ? ", clipped" : "",
       o.sync, text_or(o.sync_period, "auto"), o.tune_for.value_or("-"), o.device,
       device_kind(config.device.kind).cores, find_device(config.device.kind).memory_mb() / 1024,
-      text_or(o.threads_per_learner, "any"));
+      text_or(o.threads_per_learner, "any"),
+      config.freeze ? fmt::format(", frozen {}", *config.freeze) : "");
 }
 
 std::vector<Arrangement> arrangements_in(const std::vector<TeamConfig>& teams) {

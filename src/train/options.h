@@ -91,6 +91,10 @@ struct TrainOptions {
   /// seed. A last layer of another number of classes is drawn, too.
   std::optional<std::string> init = {};
 
+  /// A regular expression: parameters in whose names it is found keep their values
+  /// (passes/freeze.h).
+  std::optional<std::string> freeze = {};
+
   /// What parameters and states start as, by their names in checkpoints, row-major; those not named
   /// are drawn from the seed. The values must stay valid until train() returns. Not part of a
   /// configuration file; of no use to a run that is resumed, which refuses it.

@@ -10,6 +10,7 @@
 #include "learner/async_engine.h"
 #include "learner/noise_probe.h"
 #include "learner/synchronous_engine.h"
+#include "passes/freeze.h"
 #include "train/clock_config.h"
 #include "train/nodes_config.h"
 #include "train/recipe.h"
@@ -78,6 +79,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   if (is_virtual(o)) c.pace = pace_of(o);
   c.asked_period = o.sync_period.value_or(0);
   c.replay = o.replay.value_or("");
+  c.freeze = o.freeze;
   expect_what_adascale_needs(c);
   return c;
 }
@@ -95,6 +97,10 @@ RunConfig RunConfig::with_at_most(int64_t most) const {
   if (!looks_for_learners(options) && !teams.empty())
     c.teams = {team(arrangements_of(options, most).front())};
   return c;
+}
+
+Graph RunConfig::with_frozen(Graph forward) const {
+  return freeze ? crossbow::freeze(forward, *freeze) : std::move(forward);
 }
 
 std::shared_ptr<const data::Dataset> RunConfig::open_data(

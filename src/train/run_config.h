@@ -66,9 +66,10 @@ struct RunConfig {
   int64_t patience = std::numeric_limits<int64_t>::max();  // evaluations
   bool deterministic = false, retune = false, keep_best = false;
   bool tune_for_goodput = false;
-  std::optional<Pace> pace = {};  // on the virtual clock
-  int64_t asked_period = 0;       // of exchanges, in steps; 0: the algorithm's own
-  std::string replay;             // folder of a run whose turns are taken again; empty: none
+  std::optional<Pace> pace = {};      // on the virtual clock
+  int64_t asked_period = 0;           // of exchanges, in steps; 0: the algorithm's own
+  std::string replay;                 // folder of a run whose turns are taken again; empty: none
+  std::optional<std::string> freeze;  // pattern of the names of frozen parameters
 
   /// Whether nothing happens between two steps of a learner, but for the change of its weights.
   bool steps_freely(const TeamConfig& team) const {
@@ -84,6 +85,9 @@ struct RunConfig {
   TeamConfig team(const Arrangement& arrangement) const;
   /// Without teams of more than `most` learners on a device, except one that was asked for.
   RunConfig with_at_most(int64_t most) const;
+
+  /// The forward graph as the run trains it. Throws as freeze does.
+  Graph with_frozen(Graph forward) const;
 
   std::shared_ptr<const data::Dataset> open_data(
       std::function<void(std::string_view what, int64_t done, int64_t total)> progress) const;

@@ -21,6 +21,7 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
   for (const Workspace& workspace : workspaces) {
     ReplicaView view;
     view.parameters = view.next_parameters = replica.parameters.data();
+    view.frozen = replica.frozen.data();
     view.states =
         states_.emplace_back(replica.device->allocate_zeroed(replica.states.size())).data();
     bound_.emplace_back(program, view, workspace);

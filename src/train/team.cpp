@@ -120,8 +120,8 @@ std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
   const bool apart = !find_device(run.device.kind).is_host();
   const double host = apart ? m.host_mb() : m.total_mb();
   // The host also has a replica that the team starts from, and later what it looks at to save it.
-  std::vector<Share> all = {
-      {apart ? " of the host's memory" : "", host, free_memory_mb(), host + 2 * m.evaluated}};
+  std::vector<Share> all = {{apart ? " of the host's memory" : "", host, free_memory_mb(),
+                             host + 2 * (m.evaluated + m.frozen)}};
   for (int d = 0; apart && d < m.devices; ++d) {
     all.push_back({fmt::format(" of the memory of {}:{}", run.device.kind, d), m.device_mb(d),
                    find_device(run.device.kind, d).free_memory_mb()});

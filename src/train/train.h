@@ -35,6 +35,7 @@ struct TrainResult {
   double lr_factor = 1;                     // of the rate of one learner, at the end
   double waiting_seconds = 0;               // of these: steps that waited for data
   int64_t parameters = 0;                   // trained values
+  int64_t frozen = 0;                       // the other values of parameters
   LearnerMemory memory;                     // of the learners at the end
   std::vector<NodeState> nodes;             // of an asynchronous run, at the end
   std::vector<WorkerReport> workers;        // to whom the nodes belong, if they are unlike

@@ -31,7 +31,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       start_(Clock::now()),
       dataset_(open_data(config, from, observer)),
       config_(fitted(config, *dataset_, from)),
-      graph_(graph(spec_of(dataset_->info, config_.batch, config_.loss))),
+      graph_(config_.with_frozen(graph(spec_of(dataset_->info, config_.batch, config_.loss)))),
       tuner_(Tuner::default_file(), [this](int64_t timed) { return stop_timing(timed); }),
       batches_(config_.training_source(*dataset_)),
       schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
@@ -509,6 +509,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.seconds = position_.wall_seconds + seconds_since(start_);
   r.label = dataset_->info.label;
   r.parameters = team_->engine->layout().trained();
+  r.frozen = team_->engine->layout().frozen();
   r.memory = team_->memory;
   return r;
 }

@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "data/memory.h"
 #include "device/device.h"
+#include "passes/freeze.h"
 #include "sync/async.h"
 #include "sync/check_options.h"
 #include "train/clock_config.h"
@@ -305,6 +306,7 @@ void validate_learning(const TrainOptions& o) {
   refuse_planned("`precision` " + o.precision, o.precision);
   expect_name("precision", o.precision, {"f32", "bf16"});
   expect_name("optimizer", o.optimizer, {"sgd"});
+  if (o.freeze) name_pattern(*o.freeze);
   if (o.device == "ref" && o.precision != "f32") {
     fail_usage("`precision` {}: the reference device computes in f32 only", o.precision);
   }

@@ -38,7 +38,7 @@ TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
   for (const char* arguments :
        {"train --gpus 2", "train --onnx net.onnx", "import", "train --device gpu:0",
         "train --device cpu+cuda", "train --precision tf32", "train --min-ranks 2",
-        "train --sync hogbatch --worker replica:device=cuda", "train --freeze fc"}) {
+        "train --sync hogbatch --worker replica:device=cuda"}) {
     const std::string text = refusal(arguments);
     expect_says(text, "does not exist yet");
     EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;

@@ -37,6 +37,21 @@ void write_pictures(const fs::path& folder) {
   }
 }
 
+/// Of a page in docs/, the commands that call the program with this in them.
+std::vector<std::string> commands_with(const std::string& part, const std::string& page) {
+  std::vector<std::string> found;
+  std::ifstream text(source_folder() + "/docs/" + page);
+  for (std::string line; std::getline(text, line);) {
+    if (!line.starts_with("crossbow ")) continue;
+    for (std::string rest; line.ends_with('\\') && std::getline(text, rest);) {
+      line.pop_back();
+      line += rest;
+    }
+    if (line.find(part) != line.npos) found.push_back(line);
+  }
+  return found;
+}
+
 void write_script(const fs::path& path, const std::string& text) {
   std::ofstream(path) << "#!/bin/sh\n" << text << '\n';
   fs::permissions(path, fs::perms::owner_all);
@@ -64,6 +79,21 @@ TEST_F(Readme, CommandsRunAsTheyStandThere) {
     const Outcome o = shell("PATH=$PWD:\"$PATH\" ./command </dev/null");
     EXPECT_EQ(o.code, 0) << line << '\n' << o.out << o.err;
   }
+}
+
+TEST_F(Readme, FrozenNetsTrainAsThePageOnFineTuningSays) {
+  write_pictures(path("DIR"));
+  write_script(path("crossbow"), "exec '" + crossbow_binary() + "' \"$@\"");
+  const auto run = [&](const std::string& command) {
+    write_script(path("command"), command);
+    const Outcome o = shell("PATH=$PWD:\"$PATH\" ./command </dev/null");
+    EXPECT_EQ(o.code, 0) << command << '\n' << o.out << o.err;
+  };
+  run("crossbow train --model resnet-18 --data imagefolder:DIR --epochs 1 --out first");
+  run("crossbow export first resnet18.safetensors");
+  const auto commands = commands_with("--freeze '", "fine-tuning.md");
+  EXPECT_EQ(commands.size(), 1u);
+  for (const std::string& command : commands) run(command);
 }
 
 }  // namespace

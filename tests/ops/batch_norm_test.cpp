@@ -84,12 +84,12 @@ TEST_F(BatchNormTest, OnlyAReluMakesTheResidualsGradientItsOwn) {
   }
 }
 
-TEST_F(BatchNormTest, IsNotDifferentiatedInInference) {
+TEST_F(BatchNormTest, HasNoGradientOfItsScaleInInference) {
   attributes.training = false;
   const Tensor y = norm(parameter(graph, {4, 6}, {}, "x"), 6, 6);
   const Tensor loss = mean_squared_error(y, input(graph, y.shape(), 1));
   EXPECT_EQ(error_of([&] { differentiate(graph, loss.value); }),
-            "layer bn: batch norm is differentiated in training only");
+            "layer bn: batch norm by running statistics has a gradient of x only");
 }
 
 TEST_F(BatchNormTest, IsNotDifferentiatedOverASingleValue) {

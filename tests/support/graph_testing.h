@@ -148,10 +148,12 @@ class GraphRun {
     return *slot;
   }
   const Buffer& buffer_of(const std::string& name) const {
-    const auto& states = program_->parameters()->states;
-    const bool is_state =
-        std::any_of(states.begin(), states.end(), [&](const Slot& s) { return s.name == name; });
-    return is_state ? replica_.states : replica_.parameters;
+    const ParameterLayout& layout = *program_->parameters();
+    const auto is_among = [&](const std::vector<Slot>& slots) {
+      return std::ranges::any_of(slots, [&](const Slot& s) { return s.name == name; });
+    };
+    if (is_among(layout.states)) return replica_.states;
+    return is_among(layout.parameters) ? replica_.parameters : replica_.frozen;
   }
   std::byte* address(const Slot& slot, const Buffer& buffer) const {
     return buffer.data() + slot.offset * size_of(program_->parameters()->dtype);
