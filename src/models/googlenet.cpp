@@ -1,12 +1,14 @@
-// GoogLeNet, Szegedy et al. 2014 ("Going deeper with convolutions"), without its auxiliary heads.
+// GoogLeNet, Szegedy et al. 2014 ("Going deeper with convolutions").
 // By default torchvision's form, whose names and weights it has: batch norm, and 3×3 where the
 // paper has 5×5: 6,624,904 parameters. With variant=2014 the published net: biases, 5×5, local
-// response norm: 6,998,552.
+// response norm: 6,998,552. With aux=true two auxiliary heads train along.
 #include <fmt/format.h>
 
 #include "models/basic_conv.h"
 #include "models/imagenet.h"
 #include "models/options.h"
+#include "ops/adaptive_pool.h"
+#include "ops/dense.h"
 #include "ops/dropout.h"
 #include "ops/local_response_norm.h"
 #include "ops/shape_ops.h"
@@ -66,27 +68,51 @@ struct Net {
     return max_pool(x, a);
   }
 
-  Tensor features(Tensor x) const {
+  /// Parts of 4×4, which images of 224 pixels give as published too, by windows of 5×5.
+  Tensor auxiliary_logits(Tensor x, int64_t classes, const char* name) const {
+    const auto scope = x.graph->scope(name);
+    x = as_published ? avg_pool(x, 5, 3) : adaptive_avg_pool(x, 4);
+    x = conv(x, 128, 1, "conv");
+    const Dense first = with_weights({.outputs = 1024}, x.shape().elements_from(1));
+    x = dropout(relu(dense(x, first, "fc1")), 0.7f);
+    return dense(x, with_weights({.outputs = classes}, x.shape()[1]), "fc2");
+  }
+
+  Dense with_weights(Dense layer, int64_t inputs) const {
+    layer = torch_default(layer, inputs);
+    layer.weight_init = as_published ? Initialiser::xavier() : Initialiser::gaussian(0, 0.01f);
+    return layer;
+  }
+
+  /// `see` is shown the maps behind each block.
+  template <typename See>
+  Tensor features(Tensor x, See see) const {
     x = respond_locally(halve(conv(x, 64, 7, "conv1", 2)));
     x = conv(conv(x, 64, 1, "conv2"), 192, 3, "conv3");
     x = halve(respond_locally(x));
     for (const Inception& i : kThird) x = inception(x, i);
     x = halve(x);
-    for (const Inception& i : kFourth) x = inception(x, i);
+    for (const Inception& i : kFourth) see(x = inception(x, i), i);
     x = halve(x, as_published ? 3 : 2);
     for (const Inception& i : kFifth) x = inception(x, i);
     return global_avg_pool(x);
   }
 };
 
-Tensor logits(Tensor x, const ModelSpec& spec) {
+NetOutputs logits(Tensor x, const ModelSpec& spec) {
   ModelOptions options("googlenet", spec.options);
   const Net net{options.choice("variant", "torchvision", {"torchvision", "2014"}) == "2014"};
+  const bool auxiliary = options.choice("aux", "false", {"false", "true"}) == "true";
   options.finish();
-  x = dropout(net.features(x), net.as_published ? 0.4f : 0.2f);
-  Dense last = torch_default(Dense{.outputs = spec.classes}, x.shape()[1]);
-  last.weight_init = net.as_published ? Initialiser::xavier() : Initialiser::gaussian(0, 0.01f);
-  return dense(x, last, "fc");
+  constexpr float kWeight = 0.3f;
+  std::vector<AuxiliaryHead> heads;
+  const auto add_head = [&](Tensor map, const Inception& behind) {
+    const bool first = &behind == &kFourth[0], second = &behind == &kFourth[3];
+    if (!auxiliary || (!first && !second)) return;
+    heads.push_back({net.auxiliary_logits(map, spec.classes, first ? "aux1" : "aux2"), kWeight});
+  };
+  x = dropout(net.features(x, add_head), net.as_published ? 0.4f : 0.2f);
+  return {dense(x, net.with_weights({.outputs = spec.classes}, x.shape()[1]), "fc"), heads};
 }
 
 /// The rate falls by 4 % every 8 epochs, as published. Where it begins is not: Caffe's 0.01 at
@@ -109,7 +135,9 @@ const RegisterModel kGoogLeNet({
     .default_image = {3, 224, 224},
     .default_classes = 1000,
     .recipe = recipe(),
-    .options_help = "variant=torchvision (or 2014: as published)",
+    .options_help =
+        "variant=torchvision (or 2014: as published), aux=false (or true: two auxiliary "
+        "heads)",
     .logits = logits,
 });
 

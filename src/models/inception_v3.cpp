@@ -1,11 +1,12 @@
-// Inception-v3, Szegedy et al. 2015 ("Rethinking the Inception architecture"), without its
-// auxiliary head and with the layers' names of torchvision, whose weights it takes: 23,834,568
-// parameters.
+// Inception-v3, Szegedy et al. 2015 ("Rethinking the Inception architecture"), with the
+// layers' names of torchvision, whose weights it takes: 23,834,568 parameters, and with aux=true,
+// for the auxiliary head, 27,161,264.
 #include <fmt/format.h>
 
 #include "core/error.h"
 #include "models/basic_conv.h"
 #include "models/imagenet.h"
+#include "models/options.h"
 #include "ops/dropout.h"
 #include "ops/shape_ops.h"
 
@@ -14,13 +15,13 @@ namespace {
 
 /// Of the current scope's layers.
 Tensor conv(Tensor x, int64_t filters, const Size2& kernel, const std::string& name,
-            const Size2& stride = 1, const Padding& padding = 0) {
+            const Size2& stride = 1, const Padding& padding = 0, float deviation = 0.1f) {
   return basic_conv(x,
                     {.filters = filters,
                      .kernel = kernel,
                      .stride = stride,
                      .padding = padding,
-                     .weight_init = Initialiser::gaussian(0, 0.1f)},
+                     .weight_init = Initialiser::gaussian(0, deviation)},
                     name);
 }
 /// Keeps the map's size.
@@ -91,7 +92,19 @@ Tensor mixed(Tensor x, const char* name, Block block, Sizes... sizes) {
   return block(x, sizes...);
 }
 
-Tensor features(Tensor x) {
+/// The published one, over the maps before the last reduction.
+Tensor auxiliary_logits(Tensor x, int64_t classes) {
+  const auto scope = x.graph->scope("AuxLogits");
+  x = conv(avg_pool(x, 5, 3), 128, 1, "conv0");
+  x = conv(x, 768, 5, "conv1", 1, 0, 0.01f);
+  Dense last = torch_default(Dense{.outputs = classes}, x.shape()[1]);
+  last.weight_init = Initialiser::gaussian(0, 0.001f);
+  return dense(global_avg_pool(x), last, "fc");
+}
+
+/// `see` is shown the maps before the last reduction.
+template <typename See>
+Tensor features(Tensor x, See see) {
   x = conv(x, 32, 3, "Conv2d_1a_3x3", 2);
   x = conv(x, 32, 3, "Conv2d_2a_3x3");
   x = max_pool(same(x, 64, 3, "Conv2d_2b_3x3"), 3, 2);
@@ -105,25 +118,34 @@ Tensor features(Tensor x) {
   x = mixed(x, "6c", block_c, 160);
   x = mixed(x, "6d", block_c, 160);
   x = mixed(x, "6e", block_c, 192);
+  see(x);
   x = mixed(x, "7a", block_d);
   x = mixed(x, "7b", block_e);
   return mixed(x, "7c", block_e);
 }
 
-/// The least side that leaves a pixel.
-void expect_large_images(const Shape& images) {
-  constexpr int64_t kLeast = 75;
-  if (images.rank() != 4 || std::min(images[2], images[3]) >= kLeast) return;
+/// The least side that leaves a pixel, also to the auxiliary head.
+void expect_large_images(const Shape& images, bool auxiliary) {
+  const int64_t least = auxiliary ? 299 : 75;
+  if (images.rank() != 4 || std::min(images[2], images[3]) >= least) return;
   fail(
-      "the model 'inception-v3' is for images of at least {} pixels a side, not {}x{}; scale a "
+      "the model 'inception-v3{}' is for images of at least {} pixels a side, not {}x{}; scale a "
       "folder's images with `image-size`, or choose resnet-50",
-      kLeast, images[2], images[3]);
+      auxiliary ? ":aux=true" : "", least, images[2], images[3]);
 }
 
-Tensor logits(Tensor x, const ModelSpec& spec) {
-  expect_large_images(x.shape());
-  x = dropout(global_avg_pool(features(x)), 0.5f);
-  return dense(x, torch_default(Dense{.outputs = spec.classes}, x.shape()[1]), "fc");
+NetOutputs logits(Tensor x, const ModelSpec& spec) {
+  ModelOptions options("inception-v3", spec.options);
+  const bool auxiliary = options.choice("aux", "false", {"false", "true"}) == "true";
+  options.finish();
+  expect_large_images(x.shape(), auxiliary);
+  constexpr float kWeight = 0.4f;
+  std::vector<AuxiliaryHead> heads;
+  const auto add_head = [&](Tensor map) {
+    if (auxiliary) heads.push_back({auxiliary_logits(map, spec.classes), kWeight});
+  };
+  x = dropout(global_avg_pool(features(x, add_head)), 0.5f);
+  return {dense(x, torch_default(Dense{.outputs = spec.classes}, x.shape()[1]), "fc"), heads};
 }
 
 /// The published rate falls by 6 % every second epoch. It was 0.045 for RMSProp over 50 replicas of
@@ -146,6 +168,7 @@ const RegisterModel kInception({
     .default_image = {3, 299, 299},
     .default_classes = 1000,
     .recipe = recipe(),
+    .options_help = "aux=false (or true: the auxiliary head)",
     .logits = logits,
 });
 

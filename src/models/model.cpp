@@ -9,6 +9,7 @@
 #include "core/registry.h"
 #include "graph/source.h"
 #include "models/options.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/sparse_rows.h"
 
@@ -68,6 +69,20 @@ void expect_loss(const ModelSpec& spec) {
   }
 }
 
+/// The loss and, times their weights, those of the auxiliary heads.
+Tensor objective_of(const NetOutputs& outputs, Tensor loss, Tensor labels, const ModelSpec& spec) {
+  Graph& graph = *loss.graph;
+  for (const AuxiliaryHead& head : outputs.auxiliary) {
+    if (head.logits.shape() != outputs.logits.shape()) {
+      fail("the model '{}' ends in shape {}, but an auxiliary head of it in {}", graph.name(),
+           outputs.logits.shape().str(), head.logits.shape().str());
+    }
+    const Tensor weight = fill(graph, loss.shape(), head.weight);
+    loss = add(loss, multiply(append_loss(spec.loss, head.logits, labels), weight));
+  }
+  return loss;
+}
+
 }  // namespace
 
 ModelSpec Model::default_spec(int64_t batch) const {
@@ -118,7 +133,8 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   const Tensor labels =
       one_class ? input(graph, {spec.batch}, kLabels, DType::i32, "labels")
                 : input(graph, {spec.batch, spec.classes}, kLabels, DType::f32, "labels");
-  const Tensor logits = function(images);
+  const NetOutputs outputs = function(images);
+  const Tensor logits = outputs.logits;
   const Shape wanted{spec.batch, spec.classes};
   const bool one_logit = one_class && std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
                          spec.classes == 2 && logits.shape() == Shape{spec.batch, 1};
@@ -127,7 +143,11 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
          logits.shape().str(), spec.batch, spec.classes, wanted.str());
   }
   graph.set_output("logits", logits.value);
-  graph.set_output("loss", append_loss(spec.loss, logits, labels).value);
+  const Tensor loss = append_loss(spec.loss, logits, labels);
+  graph.set_output("loss", loss.value);
+  if (!outputs.auxiliary.empty()) {
+    graph.set_output("objective", objective_of(outputs, loss, labels, spec).value);
+  }
   if (spec.label == LabelKind::number) return graph;
   const Tensor right = !one_class  ? precision_at_1(logits, labels)
                        : one_logit ? binary_accuracy(logits, labels)

@@ -48,6 +48,22 @@ struct Recipe {
   std::array<float, 3> mean{0, 0, 0}, deviation{1, 1, 1};
 };
 
+/// Further logits, shaped as the net's: training minimises their loss too, times the weight.
+/// Evaluation leaves them out.
+struct AuxiliaryHead {
+  Tensor logits;
+  float weight;
+};
+
+/// What a net ends in: logits [N, classes].
+struct NetOutputs {
+  Tensor logits;
+  std::vector<AuxiliaryHead> auxiliary;
+
+  NetOutputs(Tensor logits, std::vector<AuxiliaryHead> auxiliary = {})  // NOLINT: mostly of one
+      : logits(logits), auxiliary(std::move(auxiliary)) {}
+};
+
 struct Model {
   std::string name, summary;
   Shape default_image;
@@ -55,8 +71,8 @@ struct Model {
   std::vector<int64_t> default_groups = {};  // of a model of ratings
   Recipe recipe;
   std::string options_help;  // empty if it takes none
-  /// From the input tensor to logits [N, classes].
-  Tensor (*logits)(Tensor x, const ModelSpec& spec);
+  /// From the input tensor to logits.
+  std::function<NetOutputs(Tensor x, const ModelSpec& spec)> logits;
   bool sparse_rows = false;  // x may be such (ops/sparse_rows.h)
 
   /// For samples as the model is known by.
@@ -72,10 +88,11 @@ const Model& find_model(std::string_view name);
 std::vector<const Model*> all_models();
 
 /// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
-using ModelFunction = std::function<Tensor(Tensor images)>;
+using ModelFunction = std::function<NetOutputs(Tensor images)>;
 
 /// The forward graph: inputs "images" (slot 0), or the spec's sparse rows, and "labels" (slot 1),
-/// outputs "logits", "loss" (the spec's) and "accuracy". Labels are classes, i32 [N]; or sets of
+/// outputs "logits", "loss" (the spec's, of these), "accuracy" and, of a net with auxiliary heads,
+/// "objective": the loss and theirs. Labels are classes, i32 [N]; or sets of
 /// classes, f32 [N, classes] with a 1 for each, and then the accuracy is precision@1; or numbers,
 /// f32 [N, 1], of which there is no accuracy.
 /// Throws Error if the logits have another shape than the spec's batch and classes ask for: [N,

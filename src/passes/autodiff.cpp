@@ -25,6 +25,10 @@ std::vector<bool> depends_on_parameters(const Graph& graph) {
 
 }  // namespace
 
+Value objective(const Graph& graph) {
+  return graph.output(graph.outputs().contains("objective") ? "objective" : "loss");
+}
+
 void differentiate(Graph& graph, Value loss) {
   if (graph.type(loss).shape.elements() != 1) {
     fail("a loss must be a scalar, but {} has shape {}", graph.node(loss).name,

@@ -10,4 +10,7 @@ namespace crossbow {
 /// Error naming the op where a path from a parameter to the loss crosses one that has no gradient.
 void differentiate(Graph& graph, Value loss);
 
+/// What training minimises: the graph's output "objective" or, where there is none, "loss".
+Value objective(const Graph& graph);
+
 }  // namespace crossbow

@@ -56,6 +56,7 @@ Graph for_inference(const Graph& graph) {
       r.copy(id);
     }
   });
+  if (result.outputs().contains("objective")) result.set_output("objective", result.output("loss"));
   return remove_dead(result);
 }
 

@@ -13,7 +13,8 @@ namespace crossbow {
 Graph fuse(const Graph& graph);
 /// The op's name and, after it, what fuse() has added to the node: "batch_norm + add + relu".
 std::string fused_name(const Node& node);
-/// The graph that evaluation runs: dropout is gone, batch norm reads its running statistics.
+/// The graph that evaluation runs: dropout and auxiliary heads are gone, batch norm reads its
+/// running statistics.
 Graph for_inference(const Graph& graph);
 /// The forward part of training as it measures a batch: the running statistics that batch norm
 /// leaves are the batch's own.

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "graph/source.h"
 #include "kernels/precision.h"
+#include "passes/autodiff.h"
 #include "plan/memory_plan.h"
 #include "plan/program.h"
 
@@ -332,8 +333,8 @@ class Compiler {
   }
 
   bool is_backward(int32_t id) const {
-    const auto loss = graph_.outputs().find("loss");
-    return loss != graph_.outputs().end() && id > loss->second.node;
+    if (!graph_.outputs().contains("loss")) return false;
+    return id > objective(graph_).node;
   }
 
   /// A gradient that its kernel could not write in the parameter's layout is converted into place.

@@ -9,7 +9,7 @@ namespace crossbow {
 
 Graph training_graph(const Graph& forward, int64_t rows) {
   Graph graph = with_batch(forward, rows);
-  differentiate(graph, graph.output("loss"));
+  differentiate(graph, objective(graph));
   return remove_dead(graph);
 }
 

@@ -43,16 +43,22 @@ std::vector<int64_t> shape_of(const Slot& slot) {
   return {shape.begin(), shape.end()};
 }
 
-/// Of the net's last layer, with the dot behind it.
-std::string last_layer(const ParameterLayout& layout) {
-  const std::string& name = layout.last_parameter().name;
-  return name.substr(0, name.rfind('.') + 1);
-}
+/// Outputs of the last layer, here and in the file.
+struct Classes {
+  int64_t own, other;
 
-/// Whether only the number of outputs differs.
-bool is_of_other_outputs(const std::vector<int64_t>& own, const std::vector<int64_t>& other) {
-  return own.size() == other.size() && !own.empty() &&
-         std::equal(own.begin() + 1, own.end(), other.begin() + 1);
+  /// Whether a tensor, of the last layer or an auxiliary head's, differs in them alone.
+  bool make_all_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& in_file) const {
+    return own != other && shape.size() == in_file.size() && !shape.empty() && shape[0] == own &&
+           in_file[0] == other && std::equal(shape.begin() + 1, shape.end(), in_file.begin() + 1);
+  }
+};
+
+Classes classes_of(const SafeTensors& file, const ParameterLayout& layout) {
+  const Slot& last = layout.last_parameter();
+  const SafeTensors::Tensor* const found = file.find(last.name);
+  const int64_t own = shape_of(last)[0];
+  return {own, found && !found->shape.empty() ? found->shape[0] : own};
 }
 
 [[noreturn]] void fail_missing(const SafeTensors& file, const std::string& name) {
@@ -73,7 +79,7 @@ std::vector<std::string> surplus(const SafeTensors& file, const ParameterLayout&
 
 std::vector<std::string> set_tensors(const SafeTensors& file, const ParameterLayout& layout,
                                      const Replica& model) {
-  const std::string head = last_layer(layout);
+  const Classes classes = classes_of(file, layout);
   std::vector<std::string> afresh;
   for (const auto* slots : layout.all()) {
     for (const Slot& slot : *slots) {
@@ -82,7 +88,7 @@ std::vector<std::string> set_tensors(const SafeTensors& file, const ParameterLay
       const std::vector<int64_t> own = shape_of(slot);
       if (found->shape == own) {
         write_named(layout, model, slot.name, file.values(*found));
-      } else if (slot.name.starts_with(head) && is_of_other_outputs(own, found->shape)) {
+      } else if (classes.make_all_of(own, found->shape)) {
         afresh.push_back(
             fmt::format("{} {} ({} there)", slot.name, shape_text(own), shape_text(found->shape)));
       } else {

@@ -10,7 +10,8 @@
 namespace crossbow {
 
 /// Sets the net's tensors to those of the same names in a file of safetensors. Where the net's last
-/// layer has another number of outputs than the file's, that layer keeps its values.
+/// layer has another number of outputs than the file's, it keeps its values, as do auxiliary heads:
+/// layers of as many outputs in both.
 /// Returns notes on what was not taken. Throws Error naming the tensor if one is missing or has
 /// another shape, and if the file cannot be used.
 std::vector<std::string> start_from_file(const std::filesystem::path& path,

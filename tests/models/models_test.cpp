@@ -97,7 +97,7 @@ TEST(Models, AllBuildDifferentiateAndReachEveryParameter) {
       EXPECT_EQ(graph.type(graph.output("accuracy")).shape, Shape{});
     }
     const std::vector<int32_t> parameters = graph.find("parameter");
-    differentiate(graph, graph.output("loss"));
+    differentiate(graph, objective(graph));
     for (int32_t id : parameters) {
       const Node& node = graph.nodes()[id];
       EXPECT_EQ(graph.type(graph.output("gradient:" + node.name)).shape, node.outputs[0].shape);

@@ -59,7 +59,7 @@ inline Graph small_model(const Model& model) {
 }
 
 inline Graph with_gradients(Graph graph) {
-  differentiate(graph, graph.output("loss"));
+  differentiate(graph, objective(graph));
   return graph;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/cpu/prepare.h"
+#include "ops/adaptive_pool.h"
 
 namespace crossbow {
 namespace {
@@ -42,16 +43,33 @@ std::vector<AxisTaps> axis_taps(const WindowAxis& axis, int64_t size, int64_t wi
   return all;
 }
 
-Taps taps_of(const PoolAttributes& a, const Shape& x, const Shape& y, bool gradient) {
+std::vector<AxisTaps> axis_taps(const PartAxis& axis) {
+  std::vector<AxisTaps> all(axis.parts);
+  for (int64_t i = 0; i < axis.parts; ++i) {
+    for (int64_t at = axis.begin(i); at < axis.end(i); ++at) all[i].pixels.push_back(at);
+    all[i].counted = std::ssize(all[i].pixels);
+  }
+  return all;
+}
+
+/// Of each row and column of windows over maps of h×w.
+struct MapTaps {
+  std::vector<AxisTaps> rows, columns;
+};
+
+MapTaps map_taps(const PoolAttributes& a, const Shape& x, const Shape& y) {
+  const WindowAxes axes = a.axes();
+  return {axis_taps(axes[0], x[2], y[2], a.count_include_pad),
+          axis_taps(axes[1], x[3], y[3], a.count_include_pad)};
+}
+
+Taps taps_of(const MapTaps& map, const Shape& x, const Shape& y, bool gradient) {
   const int64_t h = x[2], w = x[3];
   Taps taps;
   taps.targets.resize(gradient ? h * w : y[2] * y[3]);
   taps.sources = gradient ? y[2] * y[3] : h * w;
-  const WindowAxes axes = a.axes();
-  const auto rows = axis_taps(axes[0], h, y[2], a.count_include_pad);
-  const auto columns = axis_taps(axes[1], w, y[3], a.count_include_pad);
   for (int64_t out = 0; out < y[2] * y[3]; ++out) {
-    const AxisTaps &row = rows[out / y[3]], &column = columns[out % y[3]];
+    const AxisTaps &row = map.rows[out / y[3]], &column = map.columns[out % y[3]];
     const auto divisor = static_cast<float>(row.counted * column.counted);
     for (const int64_t iy : row.pixels) {
       for (const int64_t ix : column.pixels) {
@@ -216,13 +234,13 @@ Layout source_layout(const PrepareContext& c) {
   return Layout::channel_blocked(offered.shape, offered.dtype, kLanes);
 }
 
-Pooling pooling(const PrepareContext& c, const PoolAttributes& a, const Layout& from,
-                const Layout& to, bool gradient) {
+Pooling pooling(const PrepareContext& c, const MapTaps& map, const Layout& from, const Layout& to,
+                bool gradient) {
   // Of the larger one: where there is a single position, channels seem to lie side by side.
   const bool grows = from.shape.elements() < to.shape.elements();
-  return {
-      gradient ? taps_of(a, to.shape, from.shape, true) : taps_of(a, from.shape, to.shape, false),
-      channel_view(grows ? to : from), c.threads};
+  return {gradient ? taps_of(map, to.shape, from.shape, true)
+                   : taps_of(map, from.shape, to.shape, false),
+          channel_view(grows ? to : from), c.threads};
 }
 
 /// With a `bind` that takes T{} for the type of the elements.
@@ -237,24 +255,37 @@ PreparedKernel prepared(const PrepareContext& c, const char* implementation,
   return kernel;
 }
 
-}  // namespace
-
-PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a, bool gradient) {
+PreparedKernel average(const PrepareContext& c, const MapTaps& map, bool gradient) {
   const Layout from = source_layout(c);
   const Layout to = arranged_like(from, c.node.outputs[0].shape, c.precision);
   return prepared(c, "loops:average", {from}, {to},
-                  [p = pooling(c, a, from, to, gradient)](auto t, Operands o) {
+                  [p = pooling(c, map, from, to, gradient)](auto t, Operands o) {
                     return bind_average<decltype(t)>(p, std::move(o));
                   });
+}
+
+}  // namespace
+
+PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a, bool gradient) {
+  const Shape &from = c.input_type(0).shape, &to = c.node.outputs[0].shape;
+  return average(c, gradient ? map_taps(a, to, from) : map_taps(a, from, to), gradient);
+}
+
+PreparedKernel prepare_average_of_parts(const PrepareContext& c, const Shape& x, bool gradient) {
+  const Size2& parts = c.node.attrs<AdaptivePoolAttributes>().parts;
+  return average(c,
+                 {axis_taps(PartAxis{x[2], parts.height}), axis_taps(PartAxis{x[3], parts.width})},
+                 gradient);
 }
 
 PreparedKernel prepare_max_by_loops(const PrepareContext& c) {
   const Layout x = source_layout(c);
   const Shape& shape = c.node.outputs[0].shape;
   const Layout y = arranged_like(x, shape, c.precision);
-  return prepared(c, "loops:max", {x}, {y, y.with_dtype(DType::i32)},
-                  [p = pooling(c, c.node.attrs<PoolAttributes>(), x, y, false)](
-                      auto t, Operands o) { return bind_max<decltype(t)>(p, std::move(o)); });
+  return prepared(
+      c, "loops:max", {x}, {y, y.with_dtype(DType::i32)},
+      [p = pooling(c, map_taps(c.node.attrs<PoolAttributes>(), x.shape, y.shape), x, y, false)](
+          auto t, Operands o) { return bind_max<decltype(t)>(p, std::move(o)); });
 }
 
 PreparedKernel prepare_max_grad_by_loops(const PrepareContext& c) {
@@ -263,9 +294,8 @@ PreparedKernel prepare_max_grad_by_loops(const PrepareContext& c) {
   const Layout dy = positions.with_dtype(c.precision);
   const Layout dx = arranged_like(positions, a.shape, c.precision);
   return prepared(c, "loops:max", {dy, positions}, {dx},
-                  [p = pooling(c, a, dy, dx, true)](auto t, Operands o) {
-                    return bind_max_grad<decltype(t)>(p, std::move(o));
-                  });
+                  [p = pooling(c, map_taps(a, dx.shape, dy.shape), dy, dx, true)](
+                      auto t, Operands o) { return bind_max_grad<decltype(t)>(p, std::move(o)); });
 }
 
 }  // namespace crossbow

@@ -9,6 +9,8 @@
 namespace crossbow {
 
 PreparedKernel prepare_average(const PrepareContext& c, const PoolAttributes& a, bool gradient);
+/// Of an adaptive_avg_pool of x, or of its gradient.
+PreparedKernel prepare_average_of_parts(const PrepareContext& c, const Shape& x, bool gradient);
 /// Its second output is the position of each maximum in the plane of x.
 PreparedKernel prepare_max_by_loops(const PrepareContext& c);
 PreparedKernel prepare_max_grad_by_loops(const PrepareContext& c);
