@@ -1,6 +1,8 @@
-"""Two ranks of one thread beside one process with two devices of one thread: images per second of the
-same training, in turns. The bits are the same, so the ratio is the price of MPI."""
+"""Two ranks of one thread beside one process that uses as many: images per second of the same training,
+in turns. The ratio is the price of MPI. Of a synchronous algorithm the process has two devices of one
+thread, so the bits are the same; of an asynchronous one it has two nodes."""
 
+import itertools
 import json
 import os
 import statistics
@@ -14,25 +16,30 @@ EXAMPLES = """
 Examples:
   python3 -m bench.cluster.ranks                                  needs the machine idle
   python3 -m bench.cluster.ranks --nets lenet:8 --rounds 5
+  python3 -m bench.cluster.ranks --nets lenet:1 --sync gossip-push,gossip-pull
   python3 -m bench.cluster.ranks --mpirun "mpirun --mca btl_vader_single_copy_mechanism none"
 """
 NETS = ["lenet:1", "lenet:8", "mlp:1", "resnet-32:1"]
 SIDES = ["one process", "two ranks"]
+OF_NODES = ["ad-psgd", "async-eamsgd", "async-easgd", "downpour", "gossip-pull", "gossip-push", "sgp"]
 
 
-def training(net, batch):
+def training(net, sync, batch):
     model, _, period = net.partition(":")
     return [
         *(CROSSBOW, "train", "--json", "--model", model, "--data", "digits", "--batch", batch),
-        *("--sync", "sma", "--sync-period", period or 1, "--epochs", 1, "--deterministic"),
-        *("--learners", 1, "--threads-per-learner", 1),
+        *("--sync", sync, "--sync-period", period or 1, "--epochs", 1, "--threads-per-learner", 1),
     ]
 
 
-def images_per_second(args, side, net):
-    command = training(net, args.batch)
+def images_per_second(args, side, net, sync):
+    command = training(net, sync, args.batch)
+    nodes = sync in OF_NODES
+    command += ["--learners", 2 if nodes and side == "one process" else 1]
+    if not nodes:
+        command += ["--deterministic"]
     if side == "one process":
-        command += ["--device", "cpu:0,cpu:1"]
+        command += [] if nodes else ["--device", "cpu:0,cpu:1"]
     else:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = [*args.mpirun.split(), "-q", "-n", 2, "--bind-to", "none", *root, *command]
@@ -40,7 +47,7 @@ def images_per_second(args, side, net):
         command = [str(word) for word in [*command, "--out", f"{folder}/run"]]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise Failed(f"{side}, {net}: exit status {done.returncode}: {last_line(done.stderr)}")
+        raise Failed(f"{side}, {sync}, {net}: exit status {done.returncode}: {last_line(done.stderr)}")
     return json.loads(done.stdout)["images_per_second"]
 
 
@@ -49,23 +56,25 @@ def main():
     add = parser.add_argument
     about = f"NET:PERIOD between exchanges, in steps (default {','.join(NETS)})"
     add("--nets", type=listed(str), default=NETS, metavar="NET,NET", help=about)
+    about = f"sma (the default), or others, such as {','.join(OF_NODES)}"
+    add("--sync", type=listed(str), default=["sma"], metavar="NAME,NAME", help=about)
     add("--batch", type=int, default=16, help="of each learner (default 16)")
     add("--rounds", type=int, default=3, metavar="N", help="default 3")
     add("--mpirun", default="mpirun", metavar="COMMAND", help="with options (default mpirun)")
     args = parser.parse_args()
     warn_if_busy()
     rows = []
-    for net in args.nets:
+    for net, sync in itertools.product(args.nets, args.sync):
         speeds = {side: [] for side in SIDES}
         for _ in range(args.rounds):
             for side in SIDES:
-                speeds[side].append(images_per_second(args, side, net))
-                log(f"{net}, {side}: {speeds[side][-1]:,.0f} images/s")
+                speeds[side].append(images_per_second(args, side, net, sync))
+                log(f"{sync}, {net}, {side}: {speeds[side][-1]:,.0f} images/s")
         one, two = (statistics.median(speeds[side]) for side in SIDES)
         ratios = sorted(b / a for a, b in zip(*speeds.values()))
         spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
-        rows.append([net, f"{one:,.0f}", f"{two:,.0f}", f"{statistics.median(ratios):.3f}", spread])
-    print(table(["net:period", *SIDES, "ratio", "range"], rows), end="")
+        rows.append([sync, net, f"{one:,.0f}", f"{two:,.0f}", f"{statistics.median(ratios):.3f}", spread])
+    print(table(["algorithm", "net:period", *SIDES, "ratio", "range"], rows), end="")
 
 
 if __name__ == "__main__":

@@ -62,8 +62,9 @@ class Mail {
     virtual void lost(std::exception_ptr error) = 0;
   };
 
-  /// Rooms that there are for what arrives.
-  static constexpr int kReceiving = 4;
+  /// Rooms that there are for what arrives: one message is received, one is taken, and one is
+  /// answered.
+  static constexpr int kReceiving = 3;
 
   virtual ~Mail() = default;
 
