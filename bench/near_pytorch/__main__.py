@@ -1,0 +1,233 @@
+"""How near Crossbow's outputs, gradients and losses are to PyTorch's in double precision, beside
+those of PyTorch in f32. Nets are torchvision's, with random weights; there is no dropout, and batch
+norm is that of training. Needs PyTorch and torchvision, and the program net_step:
+
+    cmake --preset release -DCROSSBOW_BENCHMARKS=ON && cmake --build --preset release --target net_step
+    python3 -m bench.near_pytorch gradients
+    python3 -m bench.near_pytorch losses --model resnet-50 --batch 32 --side 96 --lr 0.01
+"""
+
+import json
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+import numpy as np
+import torch
+import torchvision.models as zoo
+from torch import nn
+
+from bench import ROOT, listed, log, parser_of, table
+
+NET_STEP = ROOT / "build/release/bench/net_step"
+CLASSES = 1000
+
+
+class Net:
+    """Of torchvision. `auxiliary` are weights of heads, in the order of its outputs; `reference`:
+    small enough for the slow device."""
+
+    def __init__(self, name, make, side=96, auxiliary=(), reference=True, **options):
+        self.name, self.side, self.reference = name, side, reference
+        self.auxiliary = [float(np.float32(weight)) for weight in auxiliary]
+        self.make = lambda: make(num_classes=CLASSES, **options)
+
+
+INITIALISED = {"init_weights": False}
+NETS = [
+    *[Net(f"resnet-{n}", getattr(zoo, f"resnet{n}")) for n in (18, 34, 50, 101, 152)],
+    Net("vgg-16-imagenet", zoo.vgg16, 224, reference=False, **INITIALISED),
+    Net("vgg-16-imagenet:bn=true", zoo.vgg16_bn, 224, reference=False, **INITIALISED),
+    Net("alexnet", zoo.alexnet, 224),
+    Net("mobilenet-v2", zoo.mobilenet_v2),
+    Net("googlenet", zoo.googlenet, aux_logits=False, **INITIALISED),
+    Net("googlenet:aux=true", zoo.googlenet, auxiliary=(0.3, 0.3), aux_logits=True, **INITIALISED),
+    Net("inception-v3", zoo.inception_v3, aux_logits=False, **INITIALISED),
+    Net("inception-v3:aux=true", zoo.inception_v3, 299, (0.4,), False, aux_logits=True,
+        **INITIALISED),
+]
+
+
+def made(net, seed):
+    """With scales and shifts that are not those of a new net, and epsilons as f32 has them."""
+    torch.manual_seed(seed)
+    module = net.make().train()
+    for layer in module.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = 0.0
+        if isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.weight, 0.5, 1.5)
+            nn.init.uniform_(layer.bias, -0.2, 0.2)
+            layer.eps = float(np.float32(layer.eps))
+    return module
+
+
+def pictures(count, side, seed):
+    """Smooth in places, as photographs are, and of mean 0 and deviation 1."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.zeros(count, 3, side, side)
+    for grain in (side // 12, side // 4, side):
+        noise = torch.randn(count, 3, grain, grain, generator=generator)
+        images += nn.functional.interpolate(noise, side, mode="bilinear")
+    images = (images - images.mean()) / images.std()
+    return images, torch.randint(CLASSES, (count,), generator=generator)
+
+
+def write_safetensors(path, tensors):
+    header, at = {}, 0
+    arrays = {name: np.ascontiguousarray(t, np.float32) for name, t in tensors.items()}
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape),
+                        "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in arrays.values():
+            file.write(array.tobytes())
+
+
+def read_f64(path):
+    data = pathlib.Path(path).read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    values = np.frombuffer(data, np.float64, offset=8 + length)
+    return {name: values[entry["data_offsets"][0] // 8 : entry["data_offsets"][1] // 8]
+            for name, entry in header.items()}
+
+
+def loss_of(module, net, images, labels):
+    """Logits and what training minimises."""
+    outputs = module(images)
+    if not net.auxiliary:
+        return outputs, nn.functional.cross_entropy(outputs, labels)
+    # Of googlenet (logits, aux2, aux1), of inception-v3 (logits, aux).
+    loss = nn.functional.cross_entropy(outputs[0], labels)
+    for weight, logits in zip(net.auxiliary, outputs[1:]):
+        loss = loss + weight * nn.functional.cross_entropy(logits, labels)
+    return outputs[0], loss
+
+
+def torch_gradients(module, net, images, labels):
+    module.zero_grad()
+    logits, loss = loss_of(module, net, images, labels)
+    loss.backward()
+    found = {"logits": logits.detach().double().numpy().ravel()}
+    for name, parameter in module.named_parameters():
+        found["gradient:" + name] = parameter.grad.double().numpy().ravel()
+    return found
+
+
+def error(actual, expected):
+    return np.linalg.norm(actual - expected) / np.linalg.norm(expected)
+
+
+class Errors:
+    """Relative errors of the norm: of outputs, of all gradients as one vector, and of the tensor of
+    gradients that is worst, among those that are no rounding noise."""
+
+    def __init__(self, actual, expected):
+        names = [name for name in expected if name.startswith("gradient:")]
+        whole = np.concatenate([expected[name] for name in names])
+        noise = 1e-6 * np.linalg.norm(whole)
+        self.outputs = error(actual["logits"], expected["logits"])
+        self.gradients = error(np.concatenate([actual[name] for name in names]), whole)
+        self.worst = max(error(actual[name], expected[name]) for name in names
+                         if np.linalg.norm(expected[name]) > noise)
+
+    def cells(self):
+        return [f"{self.outputs:.1e}", f"{self.gradients:.1e}", f"{self.worst:.1e}"]
+
+
+def state_of(module, images, labels):
+    tensors = {name: t.numpy() for name, t in module.state_dict().items()
+               if not name.endswith("num_batches_tracked")}
+    return {**tensors, "images": images.numpy(), "labels": labels.float().numpy()}
+
+
+def crossbow_gradients(net, folder, device, kind=""):
+    call = [NET_STEP, "gradients", net.name, device, folder / "in", folder / "out"]
+    kernels = subprocess.run([*call, *([kind] if kind else [])], check=True, text=True,
+                             stdout=subprocess.PIPE).stdout
+    return read_f64(folder / "out"), kernels
+
+
+def compare_gradients(net, batch, seed):
+    """A row for each way to compute."""
+    module, (images, labels) = made(net, seed), pictures(batch, net.side, seed)
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        write_safetensors(folder / "in", state_of(module, images, labels))
+        state = {name: t.clone() for name, t in module.state_dict().items()}
+        single = torch_gradients(module, net, images, labels)
+        module.load_state_dict(state)
+        expected = torch_gradients(module.double(), net, images.double(), labels)
+        ways = [("PyTorch, f32", single)]
+        ways.append(("Crossbow, f32", crossbow_gradients(net, folder, "cpu")[0]))
+        winograd, kernels = crossbow_gradients(net, folder, "cpu", "wino")
+        if "wino" in kernels:
+            ways.append(("Crossbow, f32, Winograd", winograd))
+        if net.reference:
+            ways.append(("Crossbow's reference, f64", crossbow_gradients(net, folder, "ref")[0]))
+        return [[net.name, net.side, way, *Errors(found, expected).cells()] for way, found in ways]
+
+
+def torch_losses(module, net, images, labels, batch, lr):
+    solver = torch.optim.SGD(module.parameters(), lr=lr, momentum=0.9, weight_decay=1e-4)
+    losses = []
+    for at in range(0, len(images), batch):
+        solver.zero_grad()
+        loss = loss_of(module, net, images[at : at + batch], labels[at : at + batch])[1]
+        loss.backward()
+        solver.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def compare_losses(net, batch, side, steps, lr, seed):
+    module, (images, labels) = made(net, seed), pictures(batch * steps, side, seed)
+    state = {name: t.clone() for name, t in module.state_dict().items()}
+    with tempfile.TemporaryDirectory() as place:
+        path = pathlib.Path(place) / "in"
+        write_safetensors(path, state_of(module, images, labels))
+        call = [NET_STEP, "losses", net.name, path, str(batch), str(lr)]
+        printed = subprocess.run(call, check=True, text=True, stdout=subprocess.PIPE).stdout
+    ours = np.array([float(line) for line in printed.split()])
+    single = torch_losses(module, net, images, labels, batch, lr)
+    module.load_state_dict(state)
+    double = torch_losses(module.double(), net, images.double(), labels, batch, lr)
+    log(f"double {double}\nCrossbow {ours - double}\nPyTorch {single - double}")
+    return [f"{np.abs(x - double).max():.1e}" for x in (ours, single)]
+
+
+def main():
+    parser = parser_of("bench.near_pytorch", __doc__)
+    parser.add_argument("what", choices=["gradients", "losses"])
+    parser.add_argument("--models", type=listed(str), help="of gradients: these only")
+    parser.add_argument("--model", default="resnet-50", help="of losses")
+    parser.add_argument("--batch", type=int, help="pictures; of gradients 4, of losses 32")
+    parser.add_argument("--side", type=int, default=96, help="of pictures, of losses")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(2)
+    if options.what == "losses":
+        net = next(net for net in NETS if net.name == options.model)
+        row = compare_losses(net, options.batch or 32, options.side, options.steps, options.lr,
+                             options.seed)
+        print(table(["", "Crossbow, f32", "PyTorch, f32"], [[net.name, *row]]))
+        return
+    header, rows = ["net", "side", "by", "outputs", "gradients", "worst tensor"], []
+    for net in NETS:
+        if options.models and net.name not in options.models:
+            continue
+        found = compare_gradients(net, options.batch or 4, options.seed)
+        log(table(header, found))
+        rows += found
+    print(table(header, rows))
+
+
+if __name__ == "__main__":
+    main()
