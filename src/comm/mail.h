@@ -20,26 +20,26 @@ class Mail {
     int32_t from = 0, to = 0;  // whatever ranks number
     int32_t has_vector = 0;
     double numbers[2] = {};
-    int64_t answer_to = 0;  // of the mail: the asker's room, plus one
+    int64_t answer_to = 0;  // of the mail: to which of the asker's rooms; 0: it is no question
   };
   static constexpr size_t kHeaderBytes = 64;
   static_assert(sizeof(Header) <= kHeaderBytes);
 
-  /// A header and a vector in a row. It belongs to the mail from `send` or `ask` on until it is
-  /// free again.
+  /// A header and a vector in a row. Who takes it writes the vector and hands it to `send` or
+  /// `ask`; then it is the mail's until it is free again.
   class Room {
    public:
     Room(size_t vector_bytes, int number) : bytes_(kHeaderBytes + vector_bytes), number_(number) {}
 
     std::byte* vector() const { return bytes_.data() + kHeaderBytes; }
     bool is_free() const { return !taken_.load(std::memory_order_acquire); }
+    void take() { taken_.store(true, std::memory_order_relaxed); }
 
     // Of the mail:
     Header& header() const { return *reinterpret_cast<Header*>(bytes_.data()); }
     size_t message_bytes() const { return header().has_vector ? bytes_.size() : kHeaderBytes; }
     size_t bytes() const { return bytes_.size(); }
     int number() const { return number_; }
-    void take() { taken_.store(true, std::memory_order_release); }
     void free() { taken_.store(false, std::memory_order_release); }
 
    private:
@@ -54,10 +54,8 @@ class Mail {
     virtual ~Receiver() = default;
     /// Has a vector if the header says so. Of a question the answer takes the vector's place.
     virtual void receive(const Header& header, std::byte* vector) = 0;
-    /// The answer is in the room, which is free again.
-    virtual void answered(const Header& question) = 0;
-    /// What was sent has left its room.
-    virtual void left() = 0;
+    /// A room is free again: what was sent has left it, or the answer is in it.
+    virtual void room_is_free() = 0;
     /// No more messages are exchanged: `close` returns at once.
     virtual void lost(std::exception_ptr error) = 0;
   };
@@ -73,13 +71,13 @@ class Mail {
 
   /// From now on messages may be sent and are received. All ranks do the same.
   virtual void open(Receiver& receiver) = 0;
-  /// Sends what the room holds; it is free when that has left. Any thread.
+  /// Sends what the room holds, which is free when that has left. Any thread.
   virtual void send(int rank, const Header& header, Room& room) = 0;
   /// The same, and has the answer's vector put into the room.
   virtual void ask(int rank, const Header& header, Room& room) = 0;
   /// To be called when this rank sends no more, and has all its answers. Returns when all ranks
-  /// have called it, and what they have sent has been received everywhere; until then it goes on
-  /// receiving, and answers.
+  /// have called it, what this one has sent has left, and what it was sent is received; until then
+  /// it goes on receiving, and answers. Before the next `open` all ranks must meet.
   virtual void close() = 0;
   /// In place of `close`, of a rank that is about to end all of them.
   virtual void give_up() = 0;

@@ -24,11 +24,11 @@ class MpiMail final : public Mail {
     for (int r = 0; r < kReceiving; ++r) make_room();
   }
   Room& make_room() override {
-    const int number = static_cast<int>(rooms_.size());
+    const int number = static_cast<int>(rooms_->size());
     assert(number < kMostRooms);
     states_.push_back(State::idle);
     ranks_.push_back(0);
-    return rooms_.emplace_back(vector_bytes_, number);
+    return rooms_->emplace_back(vector_bytes_, number);
   }
 
   void open(Receiver& receiver) override {
@@ -39,25 +39,29 @@ class MpiMail final : public Mail {
   }
   void send(int rank, const Header& header, Room& room) override { give(rank, header, room, 0); }
   void ask(int rank, const Header& header, Room& room) override {
-    give(rank, header, room, room.number() + 1);
+    give(rank, header, room, tag_of(room));
   }
   void close() override { end_as(Wanted::closed); }
-  void give_up() override { end_as(Wanted::given_up); }
+  void give_up() override {
+    end_as(Wanted::given_up);
+    (void)rooms_.release();  // MPI may read what has not left
+  }
 
  private:
   static constexpr int kMostRooms = 1 << 14;  // MPI has as many tags, and more
-  static constexpr int kToAnybody = 0;        // a tag; answers have others
+  static constexpr int kToAnybody = 1;        // a tag; World's messages have 0
+  /// Of the answers for a room.
+  static int64_t tag_of(const Room& room) { return kToAnybody + 1 + room.number(); }
   enum class State { idle, receiving, sending, waiting, answering };
   enum class Wanted { open, closed, given_up };
 
-  Room& room(int number) { return rooms_[static_cast<size_t>(number)]; }
+  Room& room(int number) { return (*rooms_)[static_cast<size_t>(number)]; }
   State& state(int number) { return states_[static_cast<size_t>(number)]; }
   int& rank(int number) { return ranks_[static_cast<size_t>(number)]; }
 
   void give(int rank, const Header& header, Room& room, int64_t answer_to) {
     room.header() = header;
     room.header().answer_to = answer_to;
-    room.take();
     const std::lock_guard lock(mutex_);
     outgoing_.emplace_back(rank, &room);
   }
@@ -75,6 +79,10 @@ class MpiMail final : public Mail {
     } catch (...) {
       receiver_->lost(std::current_exception());
     }
+    for (int r = 0; r < static_cast<int>(rooms_->size()); ++r) {
+      if (state(r) == State::receiving || state(r) == State::waiting) mpi_.calls().cancel(r);
+      state(r) = State::idle;
+    }
     const std::lock_guard lock(mutex_);
     is_open_ = false;
     ended_.notify_all();
@@ -82,7 +90,7 @@ class MpiMail final : public Mail {
 
   void exchange() {
     MpiCalls& calls = mpi_.calls();
-    calls.number_messages(static_cast<int>(rooms_.size()));
+    calls.number_messages(static_cast<int>(rooms_->size()));
     std::ranges::fill(sent_, 0);
     received_ = 0;
     for (int r = 0; r < kReceiving; ++r) receive(r);
@@ -91,6 +99,7 @@ class MpiMail final : public Mail {
       bool busy = send_outgoing();
       while (const auto message = calls.next_ended()) {
         end(message->number, message->from);
+        send_outgoing();
         busy = true;
       }
       if (busy) {
@@ -98,10 +107,6 @@ class MpiMail final : public Mail {
       } else {
         mpi_.rest(under_way_ > 0 ? last_event_ : Clock::time_point());
       }
-    }
-    for (int r = 0; r < static_cast<int>(rooms_.size()); ++r) {
-      if (state(r) == State::receiving || state(r) == State::waiting) calls.cancel(r);
-      state(r) = State::idle;
     }
   }
 
@@ -180,14 +185,14 @@ class MpiMail final : public Mail {
     --under_way_;
     state(number) = State::idle;
     room.free();
-    tag > 0 ? receiver_->answered(header) : receiver_->left();
+    receiver_->room_is_free();
   }
 
   static std::byte* bytes_of(Room& room) { return room.vector() - kHeaderBytes; }
 
   MpiThread& mpi_;
   const size_t vector_bytes_;
-  std::deque<Room> rooms_;
+  std::unique_ptr<std::deque<Room>> rooms_ = std::make_unique<std::deque<Room>>();
   Receiver* receiver_ = nullptr;
 
   std::mutex mutex_;  // guards these

@@ -1,6 +1,7 @@
 // Where learners get their batches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/batch_format.h"
@@ -30,6 +31,14 @@ struct BatchShare {
     const int64_t place = (batch - begin) % all;
     if (place < first) return batch + first - place;
     return place < first + count ? batch : batch + all - place + first;
+  }
+  /// Of these batches, which are not before `begin`.
+  int64_t count_in(int64_t from, int64_t batches) const {
+    const auto before = [this](int64_t batch) {
+      const int64_t rounds = (batch - begin) / all, place = (batch - begin) % all;
+      return rounds * count + std::clamp<int64_t>(place - first, 0, count);
+    };
+    return before(from + batches) - before(from);
   }
 };
 

@@ -82,6 +82,7 @@ void AsyncEngine::begin(const Segment& segment) {
   order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
   for (NodeClock& clock : clocks_) {
     clock.number = 0;
+    clock.parked = false;                // in the segment before, where there were no more batches
     clock.free_since += now() - ended_;  // what was between does not count
   }
   began_ = now();
@@ -156,7 +157,8 @@ void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
     if (settings_.lease && c.phase == Phase::computes) {
       wait = std::min(wait, c.began + *settings_.lease - time);
     }
-    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && !c.state.held;
+    const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && !c.state.held &&
+                           c.asked == Asked::nothing && c.free_since > time;
     if (stretched && !hurries_) wait = std::min(wait, c.free_since - time);
   }
   changed_.wait_for(lock, Seconds(wait));
@@ -502,13 +504,7 @@ void AsyncEngine::receive(const Mail::Header& header, std::byte* vector) {
   nodes_.do_arrival(arrival, *errands_);
 }
 
-void AsyncEngine::answered(const Mail::Header& question) {
-  const std::lock_guard lock(mutex_);
-  clock(question.from - first_learner()).free_since = now();
-  changed_.notify_all();
-}
-
-void AsyncEngine::left() {
+void AsyncEngine::room_is_free() {
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
 }

@@ -113,8 +113,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
 
   // Of mail, by its thread:
   void receive(const Mail::Header& header, std::byte* vector) override;
-  void answered(const Mail::Header& question) override;
-  void left() override;
+  void room_is_free() override;
   void lost(std::exception_ptr error) override { fail(std::move(error)); }
 
   /// What a step leaves or, where programs update, begins with.

@@ -120,7 +120,11 @@ std::vector<EngineBuffer> AsyncEngine::buffers() const {
   for (int j = 0; j < learners(); ++j) {
     rest.push_back(own_state(j));
   }
-  const size_t before = mail_ ? static_cast<size_t>(options().world->rank()) * rest.size() : 0;
+  // Rank 0 has the server, and then each rank its nodes.
+  size_t before = 0;
+  if (mail_ && options().world->rank() > 0) {
+    before = static_cast<size_t>(options().world->rank()) * rest.size() + nodes_.has_server();
+  }
   for (size_t i = 0; i < rest.size(); ++i) {
     all.push_back({Kind::central, static_cast<int64_t>(before + i), rest[i], &device, {}});
   }
@@ -146,12 +150,13 @@ std::optional<double> AsyncEngine::distance() {
 /// Of several ranks: rank 0 has the server, and of nodes each rank has its part of the mean.
 void AsyncEngine::write_evaluated(Queue& queue, std::byte* to) {
   if (!mail_) return nodes_.write_evaluated(queue, to, nodes_.mass());
-  const std::vector<double> masses = all_of({nodes_.mass()});
-  nodes_.write_evaluated(queue, to, std::reduce(masses.begin(), masses.end()));
   if (nodes_.has_server()) {
+    if (options().world->rank() == 0) nodes_.write_evaluated(queue, to, 0);
     queue.finish();
     return options().world->broadcast({to, weight_bytes()});
   }
+  const std::vector<double> masses = all_of({nodes_.mass()});
+  nodes_.write_evaluated(queue, to, std::reduce(masses.begin(), masses.end()));
   const Comm::Sum sum = sums_->start_sum(queue, to, layout().parameter_elements);
   while (sums_->state(sum) == Comm::State::running) {
     if (!sums_->advance()) std::this_thread::sleep_for(std::chrono::microseconds(100));

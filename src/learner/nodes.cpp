@@ -124,6 +124,7 @@ class Nodes::Hook : public Peers {
     const auto& rooms = all_.nodes_[static_cast<size_t>(node_)].rooms;
     const auto free = std::ranges::find_if(rooms, &Mail::Room::is_free);
     if (free == rooms.end()) fail("a node sends more in a turn than it has room for");
+    (*free)->take();
     Operation& operation = all_.add(node_, Operation::Kind::send);
     operation.sent = vector;
     operation.room = *free;
@@ -197,7 +198,7 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
       node.slots.push_back(device.allocate_zeroed(bytes));
     }
   }
-  if (traits_.server) server_ = OrderedVector(device, bytes, chunks_.size());
+  if (traits_.server && first() == 0) server_ = OrderedVector(device, bytes, chunks_.size());
   if (options.others) {
     arrival_scratch_ = device.allocate(static_cast<size_t>(largest * element_bytes_));
   }

@@ -245,9 +245,9 @@ void restore(const Checkpoint& checkpoint, const ParameterLayout& layout,
 
 void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   // The newest becomes the previous one only when its successor is safe on disk. That it is whole
-  // is found out meanwhile.
+  // is found out meanwhile; afterwards, where the system refuses another thread.
   const fs::path kept = folder / "checkpoint.kept";
-  auto keeping = std::async(std::launch::async, keep_newest, folder, kept);
+  auto keeping = std::async(keep_newest, folder, kept);
   bool keep = false;
   std::error_code error;
   try {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace crossbow {
 
@@ -11,29 +12,33 @@ RankShares::RankShares(int ranks, int learners)
       round_(learners_),
       counts_(static_cast<size_t>(ranks), learners) {}
 
-bool RankShares::measure(int64_t batches, std::span<const double> seconds) {
-  constexpr double kNew = 0.5;  // of a smoothed speed
-  const bool first = speeds_.empty();
+bool RankShares::measure(int64_t first, int64_t batches, std::span<const double> seconds,
+                         int64_t most) {
+  if (batches < round_) return false;             // some have had less than their share
+  if (!std::exchange(warm_, true)) return false;  // a first step takes longer
+  constexpr double kNew = 0.5;                    // of a smoothed speed
+  const bool is_first = speeds_.empty();
   speeds_.resize(counts_.size());
   for (size_t r = 0; r < counts_.size(); ++r) {
-    const double share = static_cast<double>(counts_[r]) / static_cast<double>(round_);
-    const double speed = static_cast<double>(batches) * share / std::max(seconds[r], 1e-6);
-    speeds_[r] = first ? speed : (1 - kNew) * speeds_[r] + kNew * speed;
+    const int64_t done = of(static_cast<int>(r)).count_in(first, batches);
+    const double speed = static_cast<double>(done) / std::max(seconds[r], 1e-6);
+    speeds_[r] = is_first ? speed : (1 - kNew) * speeds_[r] + kNew * speed;
   }
-  constexpr double kGoodEnough = 0.92, kGood = 0.97;
-  constexpr int64_t kMostRounds = 12;
+  constexpr double kGood = 0.97, kWorth = 0.05;
   const double now = efficiency(counts_);
-  if (now >= kGoodEnough) return false;
-  double best = now;
-  for (int64_t rounds = 1; rounds <= kMostRounds && best < kGood; ++rounds) {
-    Counts counts = counts_for(rounds * learners_);
+  double best = now + kWorth;
+  bool changed = false;
+  for (int64_t round = learners_; round <= std::max(most, learners_) && best < kGood;
+       round += learners_) {
+    Counts counts = counts_for(round);
     const double efficiency = this->efficiency(counts);
     if (efficiency <= best) continue;
     best = efficiency;
-    round_ = rounds * learners_;
+    round_ = round;
     counts_ = std::move(counts);
+    changed = true;
   }
-  return best > now;
+  return changed;
 }
 
 /// Each rank has one at least; then who would be done first with one more gets the next.
@@ -59,9 +64,9 @@ double RankShares::efficiency(const Counts& counts) const {
   return all / std::reduce(speeds_.begin(), speeds_.end()) / longest;
 }
 
-data::BatchShare RankShares::of(int rank, int64_t begin) const {
+data::BatchShare RankShares::of(int rank) const {
   const auto at = counts_.begin() + rank;
-  return {std::reduce(counts_.begin(), at), *at, round_, begin};
+  return {std::reduce(counts_.begin(), at), *at, round_, begin_};
 }
 
 }  // namespace crossbow

@@ -16,23 +16,26 @@ class RankShares {
   /// At first all are equal. `learners`: of each rank.
   RankShares(int ranks, int learners);
 
-  /// By how long each rank took for its share of a segment with so many batches. Whether shares
-  /// change: only where that would save some percent of the time.
-  bool measure(int64_t batches, std::span<const double> seconds);
+  /// From now on shares are counted from that batch of the epoch.
+  void begin_at(int64_t batch) { begin_ = batch; }
+  /// By how long each rank took for its share of these batches. Whether shares change: only where
+  /// that saves some percent of the time. A round has at most so many batches.
+  bool measure(int64_t first, int64_t batches, std::span<const double> seconds, int64_t most);
 
   /// Of consecutive batches so many make a round, in which each rank has its share.
   int64_t round() const { return round_; }
-  data::BatchShare of(int rank, int64_t begin) const;
+  data::BatchShare of(int rank) const;
 
  private:
   using Counts = std::vector<int64_t>;
   Counts counts_for(int64_t round) const;
-  /// Of the time that ranks would need if batches could be cut, what they need with these.
+  /// Of the time that ranks need with these, what they would need if batches could be cut.
   double efficiency(const Counts& counts) const;
 
   const int64_t learners_;      // of all ranks
   std::vector<double> speeds_;  // batches a second, smoothed
-  int64_t round_;
+  bool warm_ = false;           // a first segment has been seen
+  int64_t round_, begin_ = 0;
   Counts counts_;  // of a round, by rank
 };
 

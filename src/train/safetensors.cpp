@@ -255,7 +255,8 @@ void encode_safetensors(const std::vector<NamedTensor>& tensors, const Metadata&
   const uint64_t length = header.size();
   put({reinterpret_cast<const uint8_t*>(&length), sizeof length});
   put(bytes_of(header));
-  // A piece is written while the next one is read, which takes about as long.
+  // A piece is written while the next one is read, which takes about as long; before, where the
+  // system refuses another thread.
   constexpr int64_t kPiece = 1 << 20;  // values
   std::vector<float> piece, next;
   std::future<void> writing;
@@ -269,7 +270,7 @@ void encode_safetensors(const std::vector<NamedTensor>& tensors, const Metadata&
       t.read(first, next);
       finish();
       std::swap(piece, next);
-      writing = std::async(std::launch::async, [&] {
+      writing = std::async([&] {
         put({reinterpret_cast<const uint8_t*>(piece.data()), piece.size() * sizeof(float)});
       });
     }

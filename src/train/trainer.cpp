@@ -274,7 +274,7 @@ bool Trainer::train_segment() {
   segment.epoch_batches = batches_->batches();
   segment.first_batch = first;
   segment.batches = team_->config.async || iterations > left / k ? left : iterations * k;
-  if (shares_) segment.share = shares_->of(world_rank(), share_begin_);
+  if (shares_) segment.share = shares_->of(world_rank());
   segment.after_first_drop = drops > 0;
   segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
@@ -298,7 +298,7 @@ bool Trainer::train_segment() {
   report(first, done, done == segment.batches);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().workers().count();
-  if (shares_) share_out(done);
+  if (shares_) share_out(first, done);
 
   position_.engine = engine().state().place;
   make_changes();
@@ -316,15 +316,21 @@ bool Trainer::meet(int64_t done, double seconds) {
   return any_rank_is_to_stop();
 }
 
-void Trainer::share_out(int64_t done) {
-  if (shares_->measure(done, of_all_ranks(engine().share_seconds()))) begin_batches();
+void Trainer::share_out(int64_t first, int64_t done) {
+  constexpr int64_t kRounds = 4;  // of an epoch, at least
+  const int64_t most =
+      std::min(batches_->batches() / kRounds, most_iterations_ * engine().all_learners());
+  const std::vector<double> seconds = of_all_ranks(engine().share_seconds());
+  if (shares_->measure(first, done, seconds, most)) begin_batches();
 }
 
 /// From the position on; what was made ahead is lost.
 void Trainer::begin_batches() {
-  share_begin_ = position_.batch;
-  if (shares_) batches_->serve(0, shares_->of(world_rank(), share_begin_));
-  batches_->start(position_.epoch, share_begin_);
+  if (shares_) {
+    shares_->begin_at(position_.batch);
+    batches_->serve(0, shares_->of(world_rank()));
+  }
+  batches_->start(position_.epoch, position_.batch);
 }
 
 bool Trainer::any_rank_is_to_stop() {

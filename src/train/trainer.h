@@ -52,7 +52,7 @@ class Trainer {
   bool meet(int64_t done, double seconds);
   bool any_rank_is_to_stop();
   /// The same, of asynchronous nodes: ranks that are quicker take more batches from now on.
-  void share_out(int64_t done);
+  void share_out(int64_t first, int64_t done);
   void begin_batches();
   void move_rate();
   void tell_team();
@@ -104,7 +104,6 @@ class Trainer {
   std::vector<float> losses_;           // of a segment, by batch
   int64_t most_iterations_ = 4;         // of a cluster's segment
   std::optional<RankShares> shares_;    // of a cluster's asynchronous nodes
-  int64_t share_begin_ = 0;             // of the epoch's batches
   Position position_;
   std::vector<EpochRecord> history_;
   StepRecorder recorder_;

@@ -99,17 +99,18 @@ void validate_ranks(const TrainOptions& o) {
   if (o.sync == "none") {
     fail_usage("`sync` none: {} need an algorithm by which they agree, for example sma", ranks);
   }
+  const std::string_view remedy =
+      o.resume ? "go on with that run in one process" : "leave it out, or train by one process";
   if (find_async(o.sync) && o.deterministic) {
     fail_usage(
-        "`deterministic`: nodes of {} meet as they are ready, so that no two runs are alike; leave "
-        "it out, or train by one process",
-        ranks);
+        "`deterministic`: nodes of {} meet as they are ready, so that no two runs are alike; {}",
+        ranks, remedy);
   }
   for (const auto& [name, set] : {std::pair{"staleness", o.staleness.has_value()},
                                   {"lease", o.lease.has_value()},
                                   {"fail", o.fail.has_value()},
                                   {"replay", o.replay.has_value()}}) {
-    if (set) fail_usage("`{}`: it is of nodes of one process in this version; leave it out", name);
+    if (set) fail_usage("`{}`: it is of nodes of one process in this version; {}", name, remedy);
   }
   if (device_list(o.device).count > 1) {
     fail_usage("`device` {}: each rank has one device in this version; start more ranks", o.device);

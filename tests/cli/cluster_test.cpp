@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -203,8 +204,13 @@ TEST_F(Cluster, GoesOnWithRunsThatLookedForLearners) {
 
 /// One learner alone makes many steps of sparse rows at a time, which several that average cannot.
 TEST_F(Cluster, GoesOnWithinAnEpochOfSparseRows) {
+  std::string rows;
+  for (int i = 0; i < 3000; ++i) rows += fmt::format("{} {}:1 300:1\n", i % 2, 1 + i % 200);
+  std::ofstream(path("rows.t")) << rows;
+  std::ofstream(path("rows")) << rows;
   const std::string options =
-      "train --model logistic --data like-w8a --batch 1 --learners 1 --sync ssgd --epochs 400 ";
+      "train --model logistic --data libsvm:rows --batch 1 --learners 1 --sync ssgd --epochs "
+      "1000000 ";
   const pid_t child = start("exec " + crossbow_binary() + ' ' + options + "--out run");
   EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 2/") != std::string::npos; }));
   kill(child, SIGINT);

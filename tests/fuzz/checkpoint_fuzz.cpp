@@ -9,9 +9,8 @@
 #include "train/older_checkpoint.h"
 #include "train/safetensors.h"
 
+namespace crossbow {
 namespace {
-
-using namespace crossbow;
 
 /// A checksum that fits, since no fuzzer would guess one; files of older versions lack it in the
 /// corpus.
@@ -26,9 +25,14 @@ std::vector<uint8_t> with_checksum(std::span<const uint8_t> bytes) {
   return file;
 }
 
+std::vector<uint8_t> decoded_and_encoded(const std::vector<uint8_t>& bytes) {
+  return testing::encoded(testing::decoded(bytes));
+}
+
 }  // namespace
+}  // namespace crossbow
 
 FUZZ_TARGET(checkpoint, bytes) {
-  const std::vector<uint8_t> again = testing::encoded(testing::decoded(with_checksum(bytes)));
-  if (testing::encoded(testing::decoded(again)) != again) std::abort();
+  const std::vector<uint8_t> again = crossbow::decoded_and_encoded(crossbow::with_checksum(bytes));
+  if (crossbow::decoded_and_encoded(again) != again) std::abort();
 }

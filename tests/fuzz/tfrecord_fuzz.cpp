@@ -8,7 +8,7 @@
 namespace {
 
 /// Makes every checksum right, or else nothing behind the first change would be reached.
-std::vector<uint8_t> with_checksums(std::span<const uint8_t> bytes) {
+std::vector<uint8_t> with_record_checksums(std::span<const uint8_t> bytes) {
   std::vector<uint8_t> file(bytes.begin(), bytes.end());
   const auto put = [&](size_t at, std::span<const uint8_t> of) {
     const uint32_t crc = crossbow::data::masked_crc(of);
@@ -28,7 +28,7 @@ std::vector<uint8_t> with_checksums(std::span<const uint8_t> bytes) {
 }  // namespace
 
 FUZZ_TARGET(tfrecord, bytes) {
-  const std::vector<uint8_t> file = with_checksums(bytes);
+  const std::vector<uint8_t> file = with_record_checksums(bytes);
   const crossbow::FileBytes source{std::ssize(file), [&](int64_t offset, std::span<uint8_t> part) {
                                      std::copy_n(file.begin() + offset, part.size(), part.begin());
                                    }};

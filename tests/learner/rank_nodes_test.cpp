@@ -15,7 +15,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-struct Case {
+struct Ranks {
   std::string_view sync;
   int ranks, nodes;  // of each
   int all() const { return ranks * nodes; }
@@ -56,10 +56,10 @@ struct Place {
   }
 };
 
-class RankNodes : public ::testing::TestWithParam<Case> {
+class RankNodes : public ::testing::TestWithParam<Ranks> {
  protected:
   static AsyncRun run_of(World& world) {
-    const Case& c = GetParam();
+    const Ranks& c = GetParam();
     AsyncRun run{.sync = std::string(c.sync), .options = {{.learners = c.all()}, {}}};
     run.settings = {.clock = AsyncSettings::Clock::real};
     run.workers = c.nodes;
@@ -71,7 +71,7 @@ class RankNodes : public ::testing::TestWithParam<Case> {
   /// So many epochs, each in two segments, with and then without steps that change anything:
   /// where the nodes are after both.
   static std::pair<Place, Place> train(int epochs, int idle_epochs) {
-    const Case& c = GetParam();
+    const Ranks& c = GetParam();
     std::array<Place, 2> places;
     for (Place& p : places) {
       p.weights.resize(static_cast<size_t>(c.all()));
@@ -186,11 +186,39 @@ TEST_P(RankNodes, GoOnWithWhatWasSaved) {
   });
 }
 
+/// Also who was answered when the segment's last batch was gone steps in the next segment.
+TEST_P(RankNodes, AllStepInEverySegment) {
+  constexpr int64_t kSegments = 10;
+  const int64_t batches = 12 * GetParam().all();
+  ThreadWorlds(GetParam().ranks).run([&](World& world) {
+    QuadraticData data;
+    data.shortest_delay_us = 300;
+    data.longest_delay_us = 400;
+    AsyncRunner engine(run_of(world));
+    std::vector<float> losses(static_cast<size_t>(batches));
+    Segment segment = engine.segment(data);
+    segment.epoch_batches = (kSegments + 1) * batches;
+    segment.batches = batches;
+    segment.losses = losses;
+    std::vector<int64_t> before;
+    for (int64_t s = 0; s < kSegments; ++s) {
+      segment.first_batch = s * batches;
+      before.clear();
+      for (const NodeState& node : engine->state().place.nodes) {
+        before.push_back(node.report.updates);
+      }
+      EXPECT_EQ(engine->run(segment), batches);
+    }
+    const std::vector<NodeState> nodes = engine->state().place.nodes;
+    for (size_t j = 0; j < nodes.size(); ++j) EXPECT_GT(nodes[j].report.updates, before[j]) << j;
+  });
+}
+
 constexpr std::array<std::string_view, 7> kSyncs{
     "gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour", "async-easgd", "async-eamsgd"};
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<Ranks> cases() {
+  std::vector<Ranks> all;
   for (const std::string_view sync : kSyncs) {
     for (const auto& [ranks, nodes] : {std::pair{2, 1}, {2, 2}, {3, 1}}) {
       all.push_back({sync, ranks, nodes});
@@ -200,7 +228,7 @@ std::vector<Case> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sync, RankNodes, ::testing::ValuesIn(cases()), [](const auto& info) {
-  const Case& c = info.param;
+  const Ranks& c = info.param;
   std::string name = fmt::format("{}_{}_by_{}", c.sync, c.ranks, c.nodes);
   std::ranges::replace(name, '-', '_');
   return name;

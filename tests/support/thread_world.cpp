@@ -84,7 +84,6 @@ class ThreadWorlds::ThreadMail final : public Mail {
 
  private:
   void put(int rank, const Header& header, Room& room, Room* asking) {
-    room.take();
     Post::Message message{rank_, header, {}, asking};
     if (header.has_vector) message.vector.assign(room.vector(), room.vector() + vector_bytes_);
     all_.post_->put(rank, std::move(message));
@@ -94,7 +93,7 @@ class ThreadWorlds::ThreadMail final : public Mail {
       if (m->is_answer) {
         std::memcpy(m->asking->vector(), m->vector.data(), vector_bytes_);
         m->asking->free();
-        receiver.answered(m->header);
+        receiver.room_is_free();
       } else {
         m->vector.resize(vector_bytes_);
         receiver.receive(m->header, m->vector.data());

@@ -58,6 +58,7 @@ class MpiCalls {
   };
   /// Moves data, too.
   virtual std::optional<Ended> next_ended() = 0;
+  /// Of what is received. Does not throw.
   virtual void cancel(int number) = 0;
 };
 
