@@ -1,9 +1,10 @@
 #include "comm/mpi_mail.h"
 
-#include <cassert>
 #include <deque>
 #include <numeric>
 #include <vector>
+
+#include "core/error.h"
 
 namespace crossbow {
 namespace {
@@ -25,7 +26,8 @@ class MpiMail final : public Mail {
   }
   Room& make_room() override {
     const int number = static_cast<int>(rooms_->size());
-    assert(number < kMostRooms);
+    if (number >= kMostRooms)
+      fail("mail has {} rooms at most, which MPI can tell apart", kMostRooms);
     states_.push_back(State::idle);
     ranks_.push_back(0);
     return rooms_->emplace_back(vector_bytes_, number);
