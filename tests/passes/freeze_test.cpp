@@ -104,7 +104,7 @@ TEST(Freeze, AGradientPassesThroughFrozenLayers) {
     return with_gradients(fuse(freeze(testing::small_model(find_model(model)), pattern)));
   };
   for (const Graph& graph :
-       {frozen("resnet-50", "layer[1-3]\\."), frozen("mobilenet-v2", "features\\.[2-9]\\."),
+       {frozen("resnet-18", "layer[1-3]\\."), frozen("mobilenet-v2", "features\\.[2-9]\\."),
         frozen("resnet-20", "stage2"), with_gradients(fuse(freeze(net(residual_net), "block")))}) {
     const GraphRun expected = testing::run_of(graph, reference());
     const auto error = [&](const CompileOptions& options) {
