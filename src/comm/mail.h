@@ -19,7 +19,7 @@ class Mail {
     int32_t kind = 0;
     int32_t from = 0, to = 0;  // whatever ranks number
     int32_t has_vector = 0;
-    double numbers[2] = {};
+    double number = 0;
     int64_t answer_to = 0;  // of the mail: to which of the asker's rooms; 0: it is no question
   };
   static constexpr size_t kHeaderBytes = 64;

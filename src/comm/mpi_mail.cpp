@@ -24,6 +24,7 @@ class MpiMail final : public Mail {
     size_for_mpi(vector_bytes + kHeaderBytes);
     for (int r = 0; r < kReceiving; ++r) make_room();
   }
+
   Room& make_room() override {
     const int number = static_cast<int>(rooms_->size());
     if (number >= kMostRooms)

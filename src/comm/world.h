@@ -71,16 +71,22 @@ T agreed(T value) {
   return value;
 }
 std::string agreed(std::string text);
+/// What each rank has passed, in their order.
+template <typename T>
+std::vector<T> gathered(World& all, std::span<const T> own) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<T> values;
+  for (const auto& bytes : all.all_gather(std::as_bytes(own))) {
+    const size_t before = values.size();
+    values.resize(before + bytes.size() / sizeof(T));
+    std::memcpy(values.data() + before, bytes.data(), bytes.size());
+  }
+  return values;
+}
 /// By rank; a process on its own has one.
 template <typename T>
 std::vector<T> of_all_ranks(const T& value) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  if (!world()) return {value};
-  std::vector<T> values;
-  for (const auto& bytes : world()->all_gather(std::as_bytes(std::span(&value, 1)))) {
-    std::memcpy(&values.emplace_back(), bytes.data(), sizeof(T));
-  }
-  return values;
+  return world() ? gathered(*world(), std::span(&value, 1)) : std::vector<T>{value};
 }
 /// Adds up what ranks have at each place, where all but one have 0: so in no order. As many values
 /// on every rank.

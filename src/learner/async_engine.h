@@ -176,6 +176,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   void end_step(int node);
   /// Of several ranks: tells all of them what nodes there are.
   void gather_nodes();
+  double sum_over_ranks(double value) const;
   void begin_next_step(int node);
   bool fails_now(int node) const;
   void fail_in_turn(int node);
@@ -188,7 +189,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
 
   const AsyncSettings settings_;
   const std::unique_ptr<Mail> mail_;      // to other ranks; else null
-  const std::unique_ptr<Comm> sums_;      // over them
+  const std::unique_ptr<Comm> sums_;      // over them, where no server is evaluated
   const std::unique_ptr<Queue> errands_;  // of what comes by mail
   Nodes nodes_;
   const bool live_;  // programs change the one set of weights, in no order

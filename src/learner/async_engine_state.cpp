@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -53,11 +52,14 @@ void AsyncEngine::gather_nodes() {
   std::vector<Told> own;
   for (int j = 0; j < learners(); ++j) own.push_back(told(clock(j).state, nodes_.numbers(j)));
   of_all_ranks_.clear();
-  for (const auto& bytes : options().world->all_gather(std::as_bytes(std::span(own)))) {
-    std::vector<Told> others(bytes.size() / sizeof(Told));
-    std::memcpy(others.data(), bytes.data(), bytes.size());
-    for (const Told& t : others) of_all_ranks_.push_back(state_of(t));
+  for (const Told& t : gathered(*options().world, std::span<const Told>(own))) {
+    of_all_ranks_.push_back(state_of(t));
   }
+}
+
+double AsyncEngine::sum_over_ranks(double value) const {
+  const auto all = gathered(*options().world, std::span<const double>(&value, 1));
+  return std::reduce(all.begin(), all.end());
 }
 
 EnginePlace AsyncEngine::place() const {
@@ -143,8 +145,7 @@ std::optional<double> AsyncEngine::distance() {
     }
   });
   if (!mail_) return std::sqrt(sum / nodes_.living());
-  const std::vector<double> sums = all_of({sum});
-  return std::sqrt(std::reduce(sums.begin(), sums.end()) / all_learners());
+  return std::sqrt(sum_over_ranks(sum) / all_learners());
 }
 
 /// Of several ranks: rank 0 has the server, and of nodes each rank has its part of the mean.
@@ -155,8 +156,7 @@ void AsyncEngine::write_evaluated(Queue& queue, std::byte* to) {
     queue.finish();
     return options().world->broadcast({to, weight_bytes()});
   }
-  const std::vector<double> masses = all_of({nodes_.mass()});
-  nodes_.write_evaluated(queue, to, std::reduce(masses.begin(), masses.end()));
+  nodes_.write_evaluated(queue, to, sum_over_ranks(nodes_.mass()));
   const Comm::Sum sum = sums_->start_sum(queue, to, layout().parameter_elements);
   while (sums_->state(sum) == Comm::State::running) {
     if (!sums_->advance()) std::this_thread::sleep_for(std::chrono::microseconds(100));

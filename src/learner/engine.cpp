@@ -149,15 +149,6 @@ std::vector<Buffer> Engine::gather_states() const {
   return all;
 }
 
-std::vector<double> Engine::all_of(const std::vector<double>& values) const {
-  std::vector<double> all;
-  for (const auto& bytes : options_.world->all_gather(std::as_bytes(std::span(values)))) {
-    const auto* const first = reinterpret_cast<const double*>(bytes.data());
-    all.insert(all.end(), first, first + bytes.size() / sizeof(double));
-  }
-  return all;
-}
-
 std::span<const Workspace> Engine::evaluation_workspaces() const {
   const std::span<const Workspace> all = workspaces_;
   return all.first(

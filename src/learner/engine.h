@@ -33,7 +33,7 @@ struct EngineOptions {
   double clip_norm = 0;           // 0: no limit
   uint64_t seed = 0;              // of what layers draw, and of the pace
   std::optional<Pace> pace = {};  // on the virtual clock, which learners that wait follow
-  World* world = nullptr;         // where there are more such learners elsewhere
+  World* world = nullptr;         // of ranks that have as many learners; null without others
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes.
@@ -224,8 +224,6 @@ class Engine {
   Queue& queue(int worker) const { return workspaces_[static_cast<size_t>(worker)].queue(); }
   Device& device(int index) const { return *devices_[static_cast<size_t>(index)]; }
   const std::vector<Device*>& devices() const { return devices_; }
-  /// Of several ranks: what each has passed, in their order.
-  std::vector<double> all_of(const std::vector<double>& values) const;
   size_t weight_bytes() const { return snapshot_.parameters.size(); }
   const EngineOptions& options() const { return options_; }
 

@@ -129,11 +129,8 @@ class Nodes::Hook : public Peers {
     operation.sent = vector;
     operation.room = *free;
     operation.rank = rank;
-    operation.header = {static_cast<int32_t>(kind),
-                        all_.first() + node_,
-                        to,
-                        vector.weights != 0 || vector.own != 0,
-                        {number, 0}};
+    operation.header = {static_cast<int32_t>(kind), all_.first() + node_, to,
+                        vector.weights != 0 || vector.own != 0, number};
     ++numbers_.sent;
     return operation;
   }
@@ -413,13 +410,13 @@ void Nodes::do_operation(Node& node, int index, const Operation& operation, Queu
 Nodes::Arrival Nodes::describe_arrival(const Mail::Header& header, std::byte* message) {
   if (header.kind == static_cast<int32_t>(MessageKind::question)) {
     OrderedVector& asked = header.to == kServer ? server_ : of(header.to - first()).weights;
-    return {&asked, asked.enter(), message, header.numbers[0], true, header.has_vector != 0};
+    return {&asked, asked.enter(), message, header.number, true, header.has_vector != 0};
   }
   Node& node = of(header.to - first());
   Peers::Inbox& inbox = node.numbers.inbox;
   const double kept = inbox.messages == 0 ? 0 : 1;
   ++inbox.messages;
-  inbox.mass += header.numbers[0];
+  inbox.mass += header.number;
   return {&node.inbox, node.inbox.enter(), message, kept};
 }
 

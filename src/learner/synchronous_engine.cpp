@@ -114,7 +114,7 @@ std::optional<double> SynchronousEngine::distance() {
                            layout().parameter_elements);
     }
   });
-  if (options().world) squares = all_of(squares);
+  if (options().world) squares = gathered(*options().world, std::span<const double>(squares));
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / all_learners());
 }
 

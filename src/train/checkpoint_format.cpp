@@ -95,10 +95,7 @@ StoredTensor stored_tensor(const SafeTensors::Tensor& tensor, const std::set<std
   } catch (const Error& e) {
     fail("tensor {}: {}", tensor.name, e.what());
   }
-  t.read = [file, at = tensor.first](int64_t first, std::span<float> values) {
-    file->read(at + first * static_cast<int64_t>(sizeof(float)),
-               {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()});
-  };
+  t.read = values_at(file, tensor.first);
   return t;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -111,6 +112,14 @@ Checkpoint read_header(const json& header, uint32_t version) {
 }
 
 }  // namespace
+
+std::function<void(int64_t, std::span<float>)> values_at(std::shared_ptr<const FileBytes> file,
+                                                         int64_t at) {
+  return [file = std::move(file), at](int64_t first, std::span<float> values) {
+    file->read(at + first * static_cast<int64_t>(sizeof(float)),
+               {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()});
+  };
+}
 
 Shape shape_from(const std::vector<int64_t>& dims, size_t limit) {
   if (dims.size() > Shape::kMaxRank) fail("a shape has too many dimensions");

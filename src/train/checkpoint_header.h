@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -17,6 +18,10 @@ nlohmann::json header_of(const Checkpoint& checkpoint);
 Checkpoint from_header(
     std::string_view text, uint32_t version,
     const std::function<void(const nlohmann::json& header, Checkpoint& checkpoint)>& add_tensors);
+
+/// Reads a stored tensor's values, which begin there in the file.
+std::function<void(int64_t first, std::span<float> values)> values_at(
+    std::shared_ptr<const FileBytes> file, int64_t at);
 
 /// Sizes at least 1 whose product is at most `limit`: what follows may multiply them freely. Throws
 /// Error for others.

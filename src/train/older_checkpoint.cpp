@@ -67,10 +67,7 @@ Checkpoint::StoredTensor read_stored_tensor(const json& entry, const TrainOption
   t.index = integer_from(entry, "index", 0, std::numeric_limits<int32_t>::max());
   t.shape = shape_from(entry.at("shape").get<std::vector<int64_t>>(),
                        static_cast<size_t>(end - at) / sizeof(float));
-  t.read = [file, at](int64_t first, std::span<float> values) {
-    file->read(at + first * static_cast<int64_t>(sizeof(float)),
-               {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()});
-  };
+  t.read = values_at(file, at);
   at += t.shape.elements() * static_cast<int64_t>(sizeof(float));
   return t;
 }
