@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 #include "core/machine.h"
-#include "device/device.h"
+#include "device/gpus.h"
 #include "kernels/cpu/version.h"
 
 namespace crossbow::cli {
@@ -15,14 +15,6 @@ constexpr const char* kExamples = R"(Examples:
   crossbow devices
   crossbow devices --json
 )";
-
-DeviceKind gpus() {
-  if (is_device("cuda")) return device_kind("cuda");
-  return {.devices = 0,
-          .why_none =
-              "this build has no GPU kernels; where nvcc 12 or later is in PATH, cmake adds "
-              "them"};
-}
 
 Json to_json(const std::string& name, const DeviceKind& kind) {
   return {{"name", name},
@@ -44,7 +36,7 @@ void print_cpu(const DeviceKind& kind) {
 void print_gpus(const DeviceKind& kind) {
   if (kind.devices == 0) return put_wrapped(stdout, "cuda   ", "none: " + kind.why_none);
   for (size_t i = 0; i < kind.names.size(); ++i) put("cuda:{} {}\n", i, kind.names[i]);
-  put("       training on GPUs does not exist yet in this version\n");
+  put("       how Crossbow trains on GPUs has never been tried on one: docs/cuda.md\n");
 }
 
 int run(bool json) {

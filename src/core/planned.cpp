@@ -11,17 +11,14 @@ struct Planned {
   std::string_view name, what;
 };
 
-constexpr std::string_view kGpus = "training on GPUs", kSurvivors = "going on without a lost rank";
-constexpr Planned kPlanned[] = {{"gpu", kGpus},
-                                {"gpus", kGpus},
-                                {"cuda", kGpus},
-                                {"min-ranks", kSurvivors},
+constexpr std::string_view kSurvivors = "going on without a lost rank";
+constexpr Planned kPlanned[] = {{"min-ranks", kSurvivors},
                                 {"spares", kSurvivors},
-                                {"tf32", kGpus},
                                 {"onnx", "reading or writing of ONNX files"},
                                 {"import", "import of models"},
                                 {"report", "report of a run"}};
 
+constexpr std::string_view kOfGpus[] = {"gpu", "gpus", "cuda"};
 constexpr std::string_view kOfLaunchers[] = {"mpi", "hosts", "distributed", "ranks"};
 
 }  // namespace
@@ -33,6 +30,9 @@ void refuse_planned(std::string_view said, std::string_view name) {
         "crossbow "
         "train ...",
         said);
+  }
+  if (std::ranges::find(kOfGpus, name) != std::end(kOfGpus)) {
+    fail_usage("{}: `device` says which GPUs train: cuda, or cuda:0,cuda:1 for two", said);
   }
   for (const Planned& planned : kPlanned) {
     if (name != planned.name) continue;

@@ -52,11 +52,6 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     (updates ? updates_ : gradients_)
         .calls.push_back(workspace.queue().bind(kernel.prepared.bind, std::move(operands)));
   }
-  for (Stretch* stretch : {&gradients_, &updates_}) {
-    stretch->recording = workspace.queue().record([&] {
-      for (const Call& call : stretch->calls) call(workspace.step());
-    });
-  }
   for (const auto& [name, result] : program_->results_) results_[name] = address(result.location);
 }
 

@@ -187,9 +187,9 @@ class Execution {
   template <typename F>
   bool run(const Step& step, F before_updates) const {
     workspace_.set(step, program_->input_bytes());
-    gradients_.run(workspace_.step());
+    gradients_.run(workspace_.queue(), workspace_.step());
     if (!before_updates()) return false;
-    updates_.run(workspace_.step());
+    updates_.run(workspace_.queue(), workspace_.step());
     return true;
   }
   /// As run, adding each call's seconds to `seconds[i]` (as many as Program::kernel_infos()).
@@ -202,15 +202,25 @@ class Execution {
   const float* scalar_address(const std::string& name) const;
 
  private:
-  /// Calls in a row, recorded where the queue does that.
-  struct Stretch {
+  /// Calls in a row. Where the queue records, it does so at their second run: at the first a
+  /// library may make ready what it must not while it is recorded.
+  class Stretch {
+   public:
     std::vector<Call> calls;
-    std::unique_ptr<const Recording> recording;
 
-    void run(const Step& step) const {
-      if (recording) return recording->replay();
+    void run(Queue& queue, const Step& step) const {
+      if (runs_ < 2 && ++runs_ == 2) recording_ = queue.record([&] { give(step); });
+      if (recording_) return recording_->replay();
+      give(step);
+    }
+
+   private:
+    void give(const Step& step) const {
       for (const Call& call : calls) call(step);
     }
+
+    mutable int runs_ = 0;  // until it is settled
+    mutable std::unique_ptr<const Recording> recording_;
   };
 
   std::shared_ptr<const Program> program_;

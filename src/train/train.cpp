@@ -4,6 +4,8 @@
 
 #include "comm/world.h"
 #include "core/error.h"
+#include "core/text.h"
+#include "device/gpus.h"
 #include "train/clock_config.h"
 #include "train/config.h"
 #include "train/nodes_config.h"
@@ -51,6 +53,19 @@ void expect_text(const std::string& folder) {
   }
 }
 
+/// Its GPUs are missing here: it can go on with other devices only.
+bool is_elsewhere(const TrainOptions& options) {
+  return device_list(options.device).kind == kGpus && gpus().devices == 0;
+}
+
+/// A run goes on with devices of another kind, one for one.
+void expect_as_many_devices(const TrainOptions& before, const TrainOptions& now) {
+  const int had = device_list(before.device).count, has = device_list(now.device).count;
+  if (had == has) return;
+  fail_usage("`device` {}: the run to resume has {}, {}; choose as many", now.device,
+             count(had, "device"), before.device);
+}
+
 /// A run to go on with. Nobody else changes it from before it is looked at until this goes.
 class Interrupted {
  public:
@@ -65,7 +80,7 @@ class Interrupted {
     try {
       TrainOptions options = from_->options;
       options.resume = folder;
-      resolve(options, Recipe{});
+      if (!is_elsewhere(options)) resolve(options, Recipe{});
     } catch (const UsageError& e) {
       fail("cannot go on with {}: {}", folder, e.what());
     }
@@ -86,6 +101,12 @@ class Interrupted {
     TrainOptions before = from_->options;
     before.resume = folder;
     make_paths_absolute(before);  // an older version may have written others
+    expect_as_many_devices(before, options);
+    if (before.device != options.device) {
+      observer_.note(fmt::format("the run began on {}, whose sums are rounded otherwise than on {}",
+                                 before.device, options.device));
+      before.device = options.device;
+    }
     check_same_run(with_recipe(before, recipe), with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);
     Trainer trainer(graph, config, folder_.get(), &*from_, throughput, observer_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "device/gpus.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
@@ -22,13 +23,18 @@ Checkpoint load(const std::filesystem::path& run,
   return checkpoint;
 }
 
+/// Of that kind, if there are any here.
+std::string device_here(const std::string& kind) {
+  return kind == kGpus && gpus().devices == 0 ? "cpu" : kind;
+}
+
 /// Nothing of how it was trained: one learner's program, on all of this machine's cores.
 TrainOptions inference_options(const TrainOptions& trained) {
   TrainOptions o;
   o.model = trained.model;
   o.data = trained.data;
   o.crop = trained.crop;
-  o.device = device_list(trained.device).kind;
+  o.device = device_here(device_list(trained.device).kind);
   o.batch = trained.batch;
   o.precision = trained.precision;
   o.loss = trained.loss;

@@ -9,7 +9,7 @@
 #include "core/planned.h"
 #include "core/text.h"
 #include "data/memory.h"
-#include "device/device.h"
+#include "device/gpus.h"
 #include "passes/freeze.h"
 #include "sync/async.h"
 #include "sync/check_options.h"
@@ -58,13 +58,12 @@ void validate_texts(const TrainOptions& o) {
 
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
-  const auto names = [&](const char* part) { return devices.kind.find(part) != std::string::npos; };
-  if (names("cuda") || names("gpu")) {
-    fail_usage("`device` {}: training on GPUs does not exist yet in this version, which knows cpu",
-               devices.kind);
+  const bool is_gpu = devices.kind == kGpus;
+  if (!is_gpu && !is_device(devices.kind)) {
+    expect_name("device", devices.kind, {"cpu", kGpus, "ref"});
   }
-  if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", "ref"});
-  const DeviceKind kind = device_kind(devices.kind);
+  const DeviceKind kind = is_gpu ? gpus() : device_kind(devices.kind);
+  if (kind.devices == 0) fail_usage("`device` {}: there is no GPU: {}", o.device, kind.why_none);
   if (devices.count > kind.devices) {
     fail_usage("`device` {}: this process may use {} of kind {}{}", o.device,
                count(kind.devices, "device"), devices.kind,

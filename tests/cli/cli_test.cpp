@@ -78,12 +78,13 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train surplus", "'surplus' is not understood");
   expect_usage_error("train --model lenett", "lenet");
   expect_usage_error("train --data digit", "did you mean 'digits'");
-  expect_usage_error("train --device cuda", "--device cuda: training on GPUs does not exist yet");
   expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
   expect_usage_error("train --device cpu:1",
                      "--device cpu:1: count the devices: cpu:0,cpu:1 for two");
-  expect_usage_error("train --device cuda:0",
-                     "does not exist yet in this version, which knows cpu");
+  expect_usage_error("train --device cuda:1",
+                     "--device cuda:1: count the devices: cuda:0,cuda:1 for two; CUDA_VISIBLE");
+  expect_usage_error("train --device cuda:0,cuda:9", "count the devices");
+  expect_usage_error("train --device gpu", "this version knows cpu, cuda, ref");
   expect_usage_error("train --device cpu:0,cpu:1 --sync none", "how its learners are to agree");
   expect_usage_error("train --retune --learners 2", "no number of learners to look for");
   expect_usage_error("train --splits 17", "--splits 17: a batch of 16 can be taken in 1 to 16");
@@ -279,6 +280,11 @@ TEST_F(Cli, ListsDevicesOrWhyThereAreNone) {
   EXPECT_EQ(kinds[1]["name"], "cuda");
   EXPECT_EQ(kinds[1]["devices"] == 0, kinds[1]["why_none"].is_string());
   expect_says(text.out, kinds[1]["devices"] == 0 ? "cuda   none: " : "cuda:0 ");
+  if (kinds[1]["devices"] > 0) return;
+  const std::string why = kinds[1]["why_none"];
+  expect_usage_error("train --device cuda", "--device cuda: there is no GPU: " + why);
+  expect_usage_error("train --device cuda:0", "--device cuda:0: there is no GPU: " + why);
+  expect_usage_error("bench --device cuda", "--device cuda: there is no GPU: " + why);
 }
 
 TEST_F(Cli, GraphShowsShapesAndMemory) {

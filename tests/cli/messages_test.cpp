@@ -36,12 +36,17 @@ TEST_F(Messages, SuggestOnlyWhatIsNear) {
 
 TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
   for (const char* arguments :
-       {"train --gpus 2", "train --onnx net.onnx", "import", "train --device gpu:0",
-        "train --device cpu+cuda", "train --precision tf32", "train --min-ranks 2",
+       {"train --onnx net.onnx", "import", "train --min-ranks 2",
         "train --sync hogbatch --worker replica:device=cuda"}) {
     const std::string text = refusal(arguments);
     expect_says(text, "does not exist yet");
     EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Messages, SayHowGpusAreChosen) {
+  for (const char* arguments : {"train --gpus 2", "train --cuda"}) {
+    expect_says(refusal(arguments), "--device says which GPUs train: cuda, or cuda:0,cuda:1");
   }
 }
 

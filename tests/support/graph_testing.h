@@ -53,6 +53,39 @@ inline Optimizer some_optimizer() {
   return make_sgd({.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
 }
 
+/// A replica of the host where a device's programs find it: there, or in a copy.
+class OnDevice {
+ public:
+  OnDevice(const Replica& host, Device& device) : device_(device), view_(host) {
+    if (device.is_host()) return;
+    const auto copy = [&](auto& address, const Buffer& from) {
+      address = copies_.emplace_back(&from, device.allocate(from.size())).second.data();
+    };
+    copy(view_.parameters, host.parameters);
+    view_.next_parameters = view_.parameters;
+    copy(view_.gradients, host.gradients);
+    copy(view_.states, host.states);
+    copy(view_.frozen, host.frozen);
+    for (size_t i = 0; i < host.slots.size(); ++i) copy(view_.slots[i], host.slots[i]);
+  }
+  const ReplicaView& view() const { return view_; }
+  void bring() const {
+    for (const auto& [host, copy] : copies_) {
+      device_.copy_now(copy.data(), host->data(), copy.size());
+    }
+  }
+  void fetch() const {
+    for (const auto& [host, copy] : copies_) {
+      device_.copy_now(host->data(), copy.data(), copy.size());
+    }
+  }
+
+ private:
+  Device& device_;
+  ReplicaView view_;
+  std::vector<std::pair<const Buffer*, Buffer>> copies_;
+};
+
 /// A compiled graph with a replica, an arena and inputs of its own.
 class GraphRun {
  public:
@@ -63,8 +96,9 @@ class GraphRun {
         optimizer_(options.update.value_or(some_optimizer())),
         program_(Program::compile(graph, options)),
         replica_(*program_->parameters(), /*with_gradients=*/true, optimizer_.slots.size()),
+        there_(replica_, find_device(device_)),
         workspace_(find_device(device_), program_->arena_bytes(), program_->input_bytes()),
-        execution_(program_, replica_, workspace_) {
+        execution_(program_, there_.view(), workspace_) {
     initialise(*program_->parameters(), replica_, seed);
     if (values == Values::bf16) round_parameters();
     for (int32_t id : graph.find("input")) feed_random(graph.nodes()[id], values, seed);
@@ -81,7 +115,10 @@ class GraphRun {
 
   void run() {
     omp_set_num_threads(program_->threads());
+    there_.bring();
     execution_.run(step_);
+    workspace_.queue().finish();
+    there_.fetch();
   }
   void run_timed(std::span<double> seconds) {
     omp_set_num_threads(program_->threads());
@@ -243,7 +280,8 @@ class GraphRun {
   const std::string device_;
   const Optimizer optimizer_;
   std::shared_ptr<const Program> program_;
-  Replica replica_;
+  Replica replica_;  // the host's
+  OnDevice there_;
   Workspace workspace_;
   Execution execution_;
   std::array<std::vector<float>, kFields> numbers_;

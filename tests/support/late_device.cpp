@@ -233,7 +233,7 @@ class LateMath : public VectorMath {
 
 class LateQueue : public Queue {
  public:
-  LateQueue(Memory& memory, std::string_view kernels) : memory_(memory), kernels_(kernels) {}
+  LateQueue(Memory& memory, std::string_view math) : memory_(memory), math_name_(math) {}
 
   void copy(void* to, const void* from, size_t bytes) override {
     give([to = usable_anywhere(to), from = usable_anywhere(from), bytes] {
@@ -278,7 +278,7 @@ class LateQueue : public Queue {
   const VectorMath& math(DType dtype) override {
     const std::lock_guard lock(mutex_);
     auto& math = math_[dtype];
-    if (!math) math = std::make_unique<LateMath>(*this, vector_math(kernels_, dtype));
+    if (!math) math = std::make_unique<LateMath>(*this, vector_math(math_name_, dtype));
     return *math;
   }
   std::unique_ptr<const Recording> record(const std::function<void()>& calls) override;
@@ -297,7 +297,7 @@ class LateQueue : public Queue {
 
  private:
   Memory& memory_;
-  const std::string_view kernels_;
+  const std::string_view math_name_;
   const std::shared_ptr<Worker> worker_ = std::make_shared<Worker>();
   std::vector<std::function<void()>>* recorded_ = nullptr;
   std::mutex mutex_;
@@ -358,8 +358,9 @@ void LateMath::find_clip_scale(double limit, const double* sums, int64_t count,
 
 class LateDevice : public Device {
  public:
-  explicit LateDevice(std::string_view kernels)
-      : kernels_(kernels), memory_(memories().emplace_back()) {}
+  /// `math`: of its queues, who take the numbers of an update from the host.
+  LateDevice(std::string_view kernels, std::string_view math)
+      : kernels_(kernels), math_(math), memory_(memories().emplace_back()) {}
 
   std::string_view kernels() const override { return kernels_; }
   bool is_host() const override { return false; }
@@ -372,12 +373,12 @@ class LateDevice : public Device {
     return {memory_.allocate(bytes), bytes, [this](std::byte* p) { memory_.free(p); }};
   }
   std::unique_ptr<Queue> make_queue() override {
-    return std::make_unique<LateQueue>(memory_, kernels_);
+    return std::make_unique<LateQueue>(memory_, math_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<LateEvent>(); }
 
  private:
-  const std::string_view kernels_;
+  const std::string_view kernels_, math_;
   Memory& memory_;
 };
 
@@ -385,12 +386,23 @@ DeviceKind four_devices() {
   return {.devices = 4};
 }
 
-const RegisterDevice kLate{"late", four_devices, [](int) -> std::unique_ptr<Device> {
-                             return std::make_unique<LateDevice>("cpu");
-                           }};
-const RegisterDevice kLateRef{"late-ref", four_devices, [](int) -> std::unique_ptr<Device> {
-                                return std::make_unique<LateDevice>("ref");
-                              }};
+template <typename Names>
+std::unique_ptr<Device> make(int) {
+  return std::make_unique<LateDevice>(Names::kernels, Names::math);
+}
+struct Cpu {
+  static constexpr std::string_view kernels = "cpu", math = "cpu";
+};
+struct Reference {
+  static constexpr std::string_view kernels = "ref", math = "ref";
+};
+struct Gpu {
+  static constexpr std::string_view kernels = "fibres", math = "fibres queue";
+};
+
+const RegisterDevice kLate{"late", four_devices, make<Cpu>};
+const RegisterDevice kLateRef{"late-ref", four_devices, make<Reference>};
+const RegisterDevice kLateGpu{"late-gpu", four_devices, make<Gpu>};
 
 }  // namespace
 

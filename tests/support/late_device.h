@@ -1,6 +1,6 @@
 // An asynchronous device on the host, for tests: it proves that nothing is used before it is there,
-// on machines without a GPU. Registered as "late", with the CPU's kernels, and "late-ref", with the
-// reference's.
+// on machines without a GPU. Registered as "late", with the CPU's kernels, "late-ref", with the
+// reference's, and "late-gpu", with a GPU's, run by fibres.
 #pragma once
 
 #include <cstdint>

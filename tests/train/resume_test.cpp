@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "support/error_text.h"
+#include "support/gpu.h"
 #include "train/checkpoints.h"
 #include "train/tiny_run.h"
 
@@ -123,6 +124,11 @@ TEST_P(Resume, ARunMadeLongerIsTheLongRun) {
   train(tiny_net, options("long"));
   expect_same_state(folder("longer"), folder("long"));
 }
+
+INSTANTIATE_TEST_SUITE_P(OnGpu, Resume,
+                         ::testing::Values(Setting{testing::gpu(), "sma"},
+                                           Setting{testing::gpu(), "sma-paper"},
+                                           Setting{testing::gpu(), "ssgd"}));
 
 INSTANTIATE_TEST_SUITE_P(
     All, Resume,

@@ -15,6 +15,7 @@ namespace crossbow::cuda {
 namespace {
 
 constexpr std::string_view kKernels = "cuda";
+constexpr int kOldestCapability = 8;  // cmake/cuda.cmake compiles for it and for later ones
 /// Vector math that takes the numbers of an update from the host.
 constexpr std::string_view kQueueMath = "cuda queue";
 
@@ -166,7 +167,15 @@ std::string version_text(int version) {
 
 class CudaDevice : public Device, public Gpu {
  public:
-  explicit CudaDevice(int index) : index_(index) { use_device(index); }
+  explicit CudaDevice(int index) : index_(index) {
+    cudaDeviceProp of;
+    check(cudaGetDeviceProperties(&of, index), "asking a GPU for its properties");
+    if (of.major < kOldestCapability) {
+      fail("GPU {}, {}, has compute capability {}.{}, and this build's kernels need {}.0 or later",
+           index, of.name, of.major, of.minor, kOldestCapability);
+    }
+    use_device(index);
+  }
 
   std::string name() const override {
     cudaDeviceProp of;

@@ -6,25 +6,35 @@
 #include <vector>
 
 #include "core/error.h"
+#include "device/hogwild_sgd.h"
 #include "device/sgd.h"
 #include "kernels/cuda/prepare.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
-/// The equation is in device/sgd.h.
-struct SgdStep {
+/// Where the numbers of an update are.
+struct Numbers {
   UpdateStep given;
   const UpdateStep* in_block;    // where a program's step lies; null: given
   const double* gradient_scale;  // null: 1
-  const float *w, *g, *z;        // z may be null
-  float *v, *next;               // v may be null
+
+  CROSSBOW_GPU const UpdateStep& step() const { return in_block ? *in_block : given; }
+  CROSSBOW_GPU float scale() const {
+    return gradient_scale ? static_cast<float>(*gradient_scale) : 1;
+  }
+};
+
+/// The equation is in device/sgd.h.
+struct SgdStep {
+  Numbers numbers;
+  const float *w, *g, *z;  // z may be null
+  float *v, *next;         // v may be null
 
   CROSSBOW_GPU void operator()(int64_t i) const {
-    const UpdateStep& step = in_block ? *in_block : given;
+    const UpdateStep& step = numbers.step();
     const auto momentum = static_cast<float>(step.coefficients[kSgdMomentum]);
-    const float scale = gradient_scale ? static_cast<float>(*gradient_scale) : 1;
-    const float d = scale * g[i] + static_cast<float>(step.weight_decay) * w[i];
+    const float d = numbers.scale() * g[i] + static_cast<float>(step.weight_decay) * w[i];
     float direction = d;
     if (v) {
       v[i] = momentum * v[i] + d;
@@ -34,6 +44,31 @@ struct SgdStep {
     next[i] = w[i] - static_cast<float>(step.lr) * direction -
               (pulled ? static_cast<float>(step.pull) * (w[i] - z[i]) : 0);
   }
+};
+
+/// The equation is in device/hogwild_sgd.h. Of the shared weights each is read and written as a
+/// whole, once, whatever other streams do with them meanwhile.
+struct HogwildStep {
+  Numbers numbers;
+  const float *w, *g;
+  volatile float* shared;
+  float* next;
+
+  CROSSBOW_GPU void operator()(int64_t i) const {
+    const UpdateStep& step = numbers.step();
+    const bool overwrites = step.coefficients[kHogwildOverwrites] != 0;
+    const float before = overwrites ? w[i] : shared[i];
+    const float d = numbers.scale() * g[i] + static_cast<float>(step.weight_decay) * w[i];
+    next[i] = before - static_cast<float>(step.lr) * d;
+    shared[i] = next[i];
+  }
+};
+
+struct TakeShared {
+  const volatile float* shared;
+  float* own;
+
+  CROSSBOW_GPU void operator()(int64_t i) const { own[i] = shared[i]; }
 };
 
 template <size_t most>
@@ -100,11 +135,20 @@ struct ClipScale {
 
 void GridMath::update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
                       int64_t n) const {
-  if (&rule != &kSgd) fail("{} has no loop for the optimizer '{}'", kDevice, rule.name);
   const auto in = [](const void* p) { return static_cast<const float*>(p); };
-  for_each(n, SgdStep{steps_in_blocks_ ? UpdateStep{} : step, steps_in_blocks_ ? &step : nullptr,
-                      spans.gradient_scale, in(spans.weights), in(spans.gradient),
-                      in(spans.central), as<float>(spans.slots[0]), as<float>(spans.next)});
+  const Numbers numbers{steps_in_blocks_ ? UpdateStep{} : step,
+                        steps_in_blocks_ ? &step : nullptr, spans.gradient_scale};
+  const float *const w = in(spans.weights), *const g = in(spans.gradient);
+  auto *const slot = as<float>(spans.slots[0]), *const next = as<float>(spans.next);
+  if (&rule == &kSgd) {
+    for_each(n, SgdStep{numbers, w, g, in(spans.central), slot, next});
+  } else if (&rule == &kHogwildSgd) {
+    for_each(n, HogwildStep{numbers, w, g, slot, next});
+  } else if (&rule == &kTakeShared) {
+    for_each(n, TakeShared{slot, next});
+  } else {
+    fail("{} has no loop for the optimizer '{}'", kDevice, rule.name);
+  }
 }
 
 /// More than fit into a launch's arguments are added up in several.

@@ -1,0 +1,63 @@
+// A GPU's kernels against the reference in double. By fibres, where there is no GPU, fibres_test
+// does the same, so that there these tests only try themselves.
+#include "support/against_reference.h"
+#include "support/gpu.h"
+
+namespace crossbow::testing {
+namespace {
+
+CompileOptions on_gpu(DType precision = DType::f32) {
+  CompileOptions options;
+  options.device = gpu();
+  options.precision = precision;
+  return options;
+}
+
+class OnGpuKernels : public ::testing::TestWithParam<const Op*> {};
+
+std::vector<const Op*> ops_of_gpus() {
+  std::vector<const Op*> ops = ops_with_cases();
+  std::erase_if(ops, [](const Op* op) { return is_of_rows(*op) || !supports("ref", op->name); });
+  return ops;
+}
+
+TEST_P(OnGpuKernels, F32) {
+  expect_cases_agree(*GetParam(), on_gpu());
+}
+
+TEST_P(OnGpuKernels, Bf16) {
+  expect_cases_agree(*GetParam(), on_gpu(DType::bf16));
+}
+
+/// And when a recording runs.
+TEST_P(OnGpuKernels, SameBitsAgain) {
+  for (const Case& c : GetParam()->cases()) {
+    SCOPED_TRACE(c.name);
+    const Graph graph = joint_graph(*GetParam(), c);
+    GraphRun first(graph, on_gpu()), second(graph, on_gpu());
+    first.run();
+    for (int times = 0; times < 3; ++times) {
+      GraphRun again(graph, on_gpu());
+      again.run();
+      EXPECT_EQ(first.values("y"), again.values("y"));
+      EXPECT_TRUE(same_bytes(first.replica().gradients, again.replica().gradients));
+      EXPECT_TRUE(same_bytes(first.replica().states, again.replica().states));
+    }
+    for (int times = 0; times < 3; ++times) second.run();
+    EXPECT_TRUE(same_bytes(first.replica().gradients, second.replica().gradients));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OnGpuKernels, ::testing::ValuesIn(ops_of_gpus()), op_name);
+
+class OnGpuNets : public ::testing::TestWithParam<const Model*> {};
+
+TEST_P(OnGpuNets, AgreeWithTheReference) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU: GpuNets does this by fibres";
+  expect_net_agrees(*GetParam(), on_gpu());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, OnGpuNets, ::testing::ValuesIn(image_models()), model_name);
+
+}  // namespace
+}  // namespace crossbow::testing
