@@ -47,7 +47,7 @@ Json to_json(const RunConfig& c, const BenchmarkResult& r) {
   j["sync"] = c.options.sync;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
-  j["precision"] = name_of(c.precision);
+  j["precision"] = precision_name(c.options);
   j["images_per_second"] = r.images_per_second;
   j["step_ms"] = r.step_ms;
   j["flops_per_image"] = r.flops_per_image;
@@ -116,7 +116,7 @@ void print_text(const RunConfig& c, const BenchmarkResult& r) {
   const int devices = c.device.count;
   put_wrapped(
       stdout, "",
-      fmt::format("{}, batch {}, {}, {} on {}", c.model, c.batch, name_of(c.precision),
+      fmt::format("{}, batch {}, {}, {} on {}", c.model, c.batch, precision_name(c.options),
                   text_of(r.arrangement),
                   devices == 1 ? c.options.device : fmt::format("each of {} devices", devices)));
   put_wrapped(stdout, "  speed    ",

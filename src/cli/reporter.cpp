@@ -164,7 +164,7 @@ void Reporter::started(const TrainOptions& o, int64_t samples) {
   }
   print_line("", fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
                              grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
-                             name_of(used_precision(o))));
+                             precision_name(o)));
   print_line("", solver_text(o));
 }
 

@@ -98,7 +98,7 @@ Json to_json(const TrainResult& r) {
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
   if (world()) j["ranks"] = world_size();
-  j["precision"] = name_of(used_precision(o));
+  j["precision"] = precision_name(o);
   j["seed"] = o.seed;
   j["epochs"] = r.history.size();
   j["seconds"] = r.seconds;
@@ -295,7 +295,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
               fmt::format("by {}{}{}, batch {}, {}", text_of(r.arrangement),
                           devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
                           world() ? fmt::format(" on each of {} ranks", world_size()) : "", o.batch,
-                          name_of(used_precision(o))));
+                          precision_name(o)));
   print_memory(out, r);
   const std::string folder = printable(*o.out);
   put_wrapped(out, "  run       ", folder);

@@ -58,6 +58,7 @@ struct PrepareContext {
   std::span<const std::optional<Layout>> required;
   Device& device;   // of the kind; for trials
   DType precision;  // how TensorType f32 is stored: f32, bf16, or f64 (reference)
+  bool tf32;        // CompileOptions::tf32
   int threads;      // of the OpenMP team that will run the calls
   AlgorithmChooser* chooser = nullptr;  // null: take the first candidate
 

@@ -117,7 +117,7 @@ class Compiler {
           required[i] = options_.parameters->find(it->second[0])->layout;
         }
       }
-      prepared_[id] = prepare({graph_, node, offered, required, device_, precision_,
+      prepared_[id] = prepare({graph_, node, offered, required, device_, precision_, options_.tf32,
                                options_.threads, options_.chooser});
     }
   }

@@ -92,7 +92,7 @@ std::optional<std::string> sparse_note(const RunConfig& config, const data::Data
 }
 
 std::optional<std::string> precision_note(const RunConfig& config) {
-  if (name_of(config.precision) == config.options.precision) return {};
+  if (precision_name(config.options) == config.options.precision) return {};
   return "`precision` bf16: this processor has no instructions for it (AVX-512), so all is "
          "computed in f32";
 }

@@ -146,6 +146,7 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   CompileOptions compile;
   compile.device = device.kind;
   compile.precision = precision;
+  compile.tf32 = options.precision == "tf32";
   compile.threads =
       team.workers.empty() ? team.threads.threads : team.workers[worker].threads_per_node();
   const bool whole_gradient_first =
@@ -226,6 +227,10 @@ int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {
 DType used_precision(const TrainOptions& o) {
   return computed_precision(device_list(o.device).kind,
                             o.precision == "bf16" ? DType::bf16 : DType::f32);
+}
+
+std::string_view precision_name(const TrainOptions& o) {
+  return o.precision == "tf32" ? "tf32" : name_of(used_precision(o));
 }
 
 }  // namespace crossbow

@@ -124,7 +124,9 @@ struct RunConfig {
 RunConfig resolve(TrainOptions options, const Recipe& recipe);
 
 /// What the device of these options computes in: the precision asked for, or f32 where it lacks
-/// that.
+/// that. TF32 is f32 whose products are rounded.
 DType used_precision(const TrainOptions& options);
+/// The same by name: "f32", "tf32" or "bf16".
+std::string_view precision_name(const TrainOptions& options);
 
 }  // namespace crossbow

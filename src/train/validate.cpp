@@ -6,7 +6,6 @@
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/nearest.h"
-#include "core/planned.h"
 #include "core/text.h"
 #include "data/memory.h"
 #include "device/gpus.h"
@@ -303,8 +302,11 @@ void validate_learning(const TrainOptions& o) {
   if (o.resume && !o.first_weights.empty()) {
     fail_usage("first_weights: a resumed run goes on with the weights that it has; leave them out");
   }
-  refuse_planned("`precision` " + o.precision, o.precision);
-  expect_name("precision", o.precision, {"f32", "bf16"});
+  expect_name("precision", o.precision, {"f32", "tf32", "bf16"});
+  if (const DeviceList devices = device_list(o.device);
+      o.precision == "tf32" && devices.kind != kGpus) {
+    fail_usage("`precision` tf32: only GPUs have it; on {} choose f32 or bf16", devices.kind);
+  }
   expect_name("optimizer", o.optimizer, {"sgd"});
   if (o.freeze) name_pattern(*o.freeze);
   if (o.device == "ref" && o.precision != "f32") {

@@ -50,6 +50,11 @@ TEST_F(Messages, SayHowGpusAreChosen) {
   }
 }
 
+TEST_F(Messages, SayWhatHasTf32) {
+  expect_says(refusal("train --precision tf32"),
+              "--precision tf32: only GPUs have it; on cpu choose f32 or bf16");
+}
+
 TEST_F(Messages, SayWhoStartsSeveralProcesses) {
   for (const char* arguments : {"train --mpi", "train --hosts a,b", "train --ranks 4"}) {
     expect_says(refusal(arguments), "mpirun -n 2 --bind-to none crossbow train");

@@ -67,6 +67,21 @@ TEST_P(ConvolutionPlans, AreThereForEveryModel) {
 }
 
 /// Odd sizes, strides, dilations, groups, unequal padding.
+/// Which tensor cores compute.
+TEST_P(ConvolutionPlans, AreMoreInTf32) {
+  for (Convolution c : convolutions(16, DType::f32)) {
+    const auto names = [&](bool tf32) {
+      c.tf32 = tf32;
+      std::set<std::string> all;
+      for (const ConvolutionPlan& plan : convolution_plans(c, *gpu_)) all.insert(plan.name);
+      return all;
+    };
+    const std::set<std::string> f32 = names(false), tf32 = names(true);
+    EXPECT_GT(tf32.size(), f32.size()) << c.key();
+    EXPECT_TRUE(std::ranges::includes(tf32, f32)) << c.key();
+  }
+}
+
 TEST_P(ConvolutionPlans, AreThereForEveryCaseOfTheOps) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     std::vector<Convolution> all;

@@ -11,9 +11,10 @@
 
 namespace crossbow::testing {
 
-inline double tolerance_of(const Program& program, DType precision) {
-  constexpr double kF32 = 1e-5, kWinograd = 1e-3, kBf16 = 2e-2;
-  if (precision == DType::bf16) return kBf16;
+inline double tolerance_of(const Program& program, const CompileOptions& options) {
+  constexpr double kF32 = 1e-5, kTf32 = 2e-3, kWinograd = 1e-3, kBf16 = 2e-2;
+  if (options.precision == DType::bf16) return kBf16;
+  if (options.tf32) return kTf32;
   for (const Program::KernelInfo& info : program.kernel_infos()) {
     if (info.implementation.find("wino") != std::string::npos) return kWinograd;
   }
@@ -44,7 +45,7 @@ inline void expect_cases_agree(
     GraphRun expected(graph, reference(), values), actual(graph, options, values);
     expected.run();
     actual.run();
-    expect_same(actual, expected, tolerance_of(actual.program(), options.precision));
+    expect_same(actual, expected, tolerance_of(actual.program(), options));
     look(actual.program());
   }
 }

@@ -125,10 +125,7 @@ TEST_P(Resume, ARunMadeLongerIsTheLongRun) {
   expect_same_state(folder("longer"), folder("long"));
 }
 
-INSTANTIATE_TEST_SUITE_P(OnGpu, Resume,
-                         ::testing::Values(Setting{testing::gpu(), "sma"},
-                                           Setting{testing::gpu(), "sma-paper"},
-                                           Setting{testing::gpu(), "ssgd"}));
+INSTANTIATE_TEST_SUITE_P(OnGpu, Resume, ::testing::Values(Setting{testing::gpu(), "sma"}));
 
 INSTANTIATE_TEST_SUITE_P(
     All, Resume,

@@ -108,7 +108,7 @@ bool is_wanted(const CudnnObject& engine, const Convolution& c) {
   std::vector<cudnnBackendNumericalNote_t> unwanted{
       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
       CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
-  if (c.dtype == DType::f32) {
+  if (c.dtype == DType::f32 && !c.tf32) {
     unwanted.insert(unwanted.end(),
                     {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS});
   }
@@ -149,14 +149,15 @@ Shape image_of(const Shape& s) {
 
 }  // namespace
 
-Convolution Convolution::of(const Graph& graph, const Node& node, DType dtype) {
+Convolution Convolution::of(const Graph& graph, const Node& node, DType dtype, bool tf32) {
   const Shape first = graph.type(node.inputs[0]).shape, second = graph.type(node.inputs[1]).shape;
   const Shape& result = node.outputs[0].shape;
   const std::string_view op = node.op->name;
   if (op.starts_with("dense")) {
     const WindowAxis pixel{1, 1, 1, 0, 0};
     const auto of = [&](Pass pass, const Shape& x, const Shape& weights, const Shape& y) {
-      return Convolution{pass, image_of(x), image_of(weights), image_of(y), {pixel, pixel}, dtype};
+      return Convolution{pass,           image_of(x), image_of(weights), image_of(y),
+                         {pixel, pixel}, dtype,       tf32};
     };
     if (op == "dense_grad_input") return of(Pass::grad_input, result, second, first);
     if (op == "dense_grad_weights") return of(Pass::grad_weights, first, result, second);
@@ -164,13 +165,13 @@ Convolution Convolution::of(const Graph& graph, const Node& node, DType dtype) {
   }
   if (op == "conv2d") {
     const auto& a = node.attrs<Conv2dAttributes>();
-    return {Pass::forward, first, second, result, a.axes(second), dtype};
+    return {Pass::forward, first, second, result, a.axes(second), dtype, tf32};
   }
   const auto& a = node.attrs<Conv2dGradAttributes>();
   if (op == "conv2d_grad_input") {
-    return {Pass::grad_input, result, second, first, a.axes(second), dtype};
+    return {Pass::grad_input, result, second, first, a.axes(second), dtype, tf32};
   }
-  return {Pass::grad_weights, first, result, second, a.axes(result), dtype};
+  return {Pass::grad_weights, first, result, second, a.axes(result), dtype, tf32};
 }
 
 std::string Convolution::key() const {
@@ -180,7 +181,7 @@ std::string Convolution::key() const {
   };
   constexpr const char* kPasses[] = {"convolution", "its grad_input", "its grad_weights"};
   return fmt::format("{} {} x{} w{} y{} {}, {}", kPasses[static_cast<int>(pass)],
-                     crossbow::name_of(dtype), x.str(), weights.str(), y.str(), axis(axes[0]),
+                     tf32 ? "tf32" : crossbow::name_of(dtype), x.str(), weights.str(), y.str(), axis(axes[0]),
                      axis(axes[1]));
 }
 

@@ -20,9 +20,10 @@ struct Convolution {
   Shape x, weights, y;
   WindowAxes axes;
   DType dtype;  // f32 or bf16: cuDNN has no plan with bf16 here and f32 there; sums are f32
+  bool tf32 = false;  // f32's operands may be rounded
 
   /// Of a node of op conv2d, dense or one of their gradients.
-  static Convolution of(const Graph& graph, const Node& node, DType dtype);
+  static Convolution of(const Graph& graph, const Node& node, DType dtype, bool tf32 = false);
   /// Identifies it among the choices of a GPU.
   std::string key() const;
 };
@@ -45,8 +46,8 @@ class ConvolutionPlan {
   std::shared_ptr<const CudnnObject> plan_;
 };
 
-/// In cuDNN's order of merit. Each gives the same bits every time. In f32 all products are IEEE's;
-/// none of them by large Winograd tiles, which are less exact.
+/// In cuDNN's order of merit. Each gives the same bits every time. In f32 without TF32 all products are
+/// IEEE's; none of them by large Winograd tiles, which are less exact.
 std::vector<ConvolutionPlan> convolution_plans(const Convolution& convolution,
                                                const CudnnObject& gpu);
 

@@ -36,7 +36,8 @@ const std::vector<ConvolutionPlan>& known_plans(const Gpu& gpu, const Convolutio
 struct Products {
   explicit Products(const PrepareContext& context)
       : context(context),
-        convolution(Convolution::of(context.graph, context.node, context.precision)),
+        convolution(Convolution::of(context.graph, context.node, context.precision,
+                                    context.tf32 && context.precision == DType::f32)),
         output{context.precision, convolution.y.elements() / convolution.y[1], convolution.y[1]} {}
 
   bool is_dense() const { return context.node.op->name.starts_with("dense"); }
