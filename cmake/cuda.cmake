@@ -28,6 +28,8 @@ endif()
 
 find_library(CROSSBOW_CUDART cudart_static HINTS ${cuda_root} PATH_SUFFIXES lib64 lib REQUIRED)
 message(STATUS "GPU kernels by nvcc ${nvcc_version}")
+# Loaded at run time; from here where the loader finds none by itself.
+find_library(CROSSBOW_CUDNN_LIBRARY libcudnn.so.9 HINTS ${cuda_root} PATH_SUFFIXES lib64 lib)
 
 set(nvcc_flags -std=c++20 -O3 --expt-relaxed-constexpr -ccbin ${CMAKE_CXX_COMPILER}
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -54,6 +56,10 @@ target_include_directories(crossbow_cuda_host PRIVATE ${CMAKE_CURRENT_SOURCE_DIR
 set(cuda_include ${cuda_root}/include ${CROSSBOW_CUDNN_INCLUDE})
 target_include_directories(crossbow_cuda_host SYSTEM PUBLIC ${cuda_include})
 target_link_libraries(crossbow_cuda_host PRIVATE ${dependencies})
+if(CROSSBOW_CUDNN_LIBRARY)
+  set_source_files_properties(device/cuda/cudnn.cpp PROPERTIES COMPILE_DEFINITIONS
+    "CROSSBOW_CUDNN=\"${CROSSBOW_CUDNN_LIBRARY}\"")
+endif()
 
 set(cuda_objects ${cuda_objects} $<TARGET_OBJECTS:crossbow_cuda_host>)
 add_dependencies(crossbow_objects crossbow_cuda_objects)

@@ -12,11 +12,12 @@ size_t round_to_page(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-}  // namespace
-
-void BatchMemory::Free::operator()(std::byte* p) const {
-  ::operator delete(p, std::align_val_t(kPage));
+std::shared_ptr<std::byte> allocate_pages(size_t bytes) {
+  return {static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kPage))),
+          [](std::byte* p) { ::operator delete(p, std::align_val_t(kPage)); }};
 }
+
+}  // namespace
 
 size_t BatchMemory::bytes(const BatchFormat& format, int64_t rows) {
   size_t bytes = 0;
@@ -24,9 +25,8 @@ size_t BatchMemory::bytes(const BatchFormat& format, int64_t rows) {
   return bytes;
 }
 
-BatchMemory::BatchMemory(const BatchFormat& format, int64_t rows)
-    : memory_(
-          static_cast<std::byte*>(::operator new(bytes(format, rows), std::align_val_t(kPage)))) {
+BatchMemory::BatchMemory(const BatchFormat& format, int64_t rows, const AllocatePages& allocate)
+    : memory_(allocate ? allocate(bytes(format, rows)) : allocate_pages(bytes(format, rows))) {
   std::byte* at = memory_.get();
   for (size_t i = 0; i < kFields; ++i) {
     fields_[i] = at;

@@ -76,7 +76,8 @@ void Pipeline::serve(int64_t depth, const BatchShare& share) {
   const std::lock_guard lock(mutex_);
   share_ = share;
   while (static_cast<int64_t>(slots_.size()) < std::min(depth, batches_)) {
-    Slot& slot = slots_.emplace_back(BatchMemory(rows_.format(), options_.batch));
+    Slot& slot =
+        slots_.emplace_back(BatchMemory(rows_.format(), options_.batch, options_.allocate));
     slot.batch.fields = slot.memory.addresses();
     ++free_;
   }

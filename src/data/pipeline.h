@@ -31,7 +31,8 @@ struct PipelineOptions {
   /// batches that learners hold at a time; 0 chooses by the size of a batch. There are no more than
   /// an epoch has batches.
   int depth = 0;
-  int least_depth = 0;  // of what 0 chooses
+  int least_depth = 0;          // of what 0 chooses
+  AllocatePages allocate = {};  // of the buffers
 };
 
 /// Serves each epoch's batches in the order of their indices. Every sample comes once an epoch, and

@@ -9,13 +9,13 @@ namespace crossbow::data {
 
 RangeSource::RangeSource(const Dataset& dataset, std::shared_ptr<const Split> split,
                          const RowOptions& options, int64_t batch, std::span<const int64_t> largest,
-                         int held)
+                         int held, const AllocatePages& allocate)
     : batch_(batch), rows_(dataset, std::move(split), options) {
   for (size_t holder = 0; holder < largest.size(); ++holder) {
     for (int i = 0; i < held; ++i) {
       slots_.push_back({static_cast<int>(holder),
                         largest[holder],
-                        BatchMemory(rows_.format(), largest[holder]),
+                        BatchMemory(rows_.format(), largest[holder], allocate),
                         {}});
       slots_.back().batch.fields = slots_.back().memory.addresses();
     }

@@ -21,7 +21,8 @@ class RangeSource final : public TrainingBatches {
   /// A holder has at most `held` ranges at a time, each of at most as many rows as `largest` says
   /// of it. `batch`: the rows of what counts as a batch.
   RangeSource(const Dataset& dataset, std::shared_ptr<const Split> split, const RowOptions& options,
-              int64_t batch, std::span<const int64_t> largest, int held = 1);
+              int64_t batch, std::span<const int64_t> largest, int held = 1,
+              const AllocatePages& allocate = {});
 
   int64_t samples() const override { return rows_.size(); }
   int64_t batches() const override { return (samples() + batch_ - 1) / batch_; }

@@ -10,23 +10,43 @@
 namespace crossbow {
 namespace {
 
-/// Bytes read and written in a second by a copy between two halves of that much memory, which tells
-/// the caches that a pass over as much finds itself in.
-double copy_bandwidth(size_t working_set, int threads) {
-  const size_t half = std::max<size_t>(working_set / 2, 1 << 20);
-  const Buffer from(half), to(half);
-  const size_t share = half / threads;
+constexpr int kRuns = 20;
+
+/// The least of several runs.
+template <typename F>
+double seconds_of(const F& run) {
   double least = 1e9;
-  for (int run = 0; run < 20; ++run) {
+  for (int i = 0; i < kRuns; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    parallel_for(threads, threads, [&](int64_t t) {
-      const size_t at = static_cast<size_t>(t) * share;
-      std::memcpy(to.data() + at, from.data() + at, share);
-    });
+    run();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     least = std::min(least, seconds.count());
   }
-  return 2.0 * static_cast<double>(share) * threads / least;
+  return least;
+}
+
+/// Bytes read and written in a second by a copy between two halves of that much memory, which tells
+/// the caches that a pass over as much finds itself in.
+double copy_bandwidth(size_t working_set, int threads, Device& device) {
+  const size_t half = std::max<size_t>(working_set / 2, 1 << 20);
+  const Buffer from = device.allocate(half), to = device.allocate(half);
+  if (device.is_host()) {
+    const size_t share = half / threads;
+    const double seconds = seconds_of([&] {
+      parallel_for(threads, threads, [&](int64_t t) {
+        const size_t at = static_cast<size_t>(t) * share;
+        std::memcpy(to.data() + at, from.data() + at, share);
+      });
+    });
+    return 2.0 * static_cast<double>(share) * threads / seconds;
+  }
+  constexpr int kAtOnce = 20;  // to begin a copy takes time, too
+  const auto queue = device.make_queue();
+  const double seconds = seconds_of([&] {
+    for (int i = 0; i < kAtOnce; ++i) queue->copy(to.data(), from.data(), half);
+    queue->finish();
+  });
+  return 2.0 * static_cast<double>(half) * kAtOnce / seconds;
 }
 
 }  // namespace
@@ -45,14 +65,14 @@ Roofline measure_roofline(const Program& program, const UpdateTraffic& traffic, 
       bound.library += measure(*kernels[i], device);
     }
   }
-  bound.bandwidth = copy_bandwidth(program.arena_bytes(), program.threads());
+  bound.bandwidth = copy_bandwidth(program.arena_bytes(), program.threads(), device);
   bound.element_wise = static_cast<double>(bytes) / bound.bandwidth;
   const ParameterLayout& parameters = *program.parameters();
   const double array_bytes = static_cast<double>(parameters.parameter_elements) *
                              static_cast<double>(size_of(parameters.dtype));
   bound.update =
       traffic.accesses * array_bytes /
-      copy_bandwidth(static_cast<size_t>(traffic.arrays * array_bytes), program.threads());
+      copy_bandwidth(static_cast<size_t>(traffic.arrays * array_bytes), program.threads(), device);
   return bound;
 }
 

@@ -53,13 +53,13 @@ void draw_sparse_rows(const ModelSpec& spec, Rng& rng, std::array<Buffer, kField
 /// Batches of noise, served in turn.
 class Noise : public data::BatchSource {
  public:
-  explicit Noise(const ModelSpec& spec) {
+  Noise(const ModelSpec& spec, Device& device) {
     const BatchFormat format = spec.batch_format();
     Rng rng(0, Purpose::synthetic);
     for (size_t b = 0; b < kBatches; ++b) {
       FieldAddresses addresses{};
       for (size_t i = 0; i < kFields; ++i) {
-        fields_[b][i] = Buffer(format.fields[i].bytes(spec.batch));
+        fields_[b][i] = device.allocate_pinned(format.fields[i].bytes(spec.batch));
         addresses[i] = fields_[b][i].data();
       }
       if (spec.room) {
@@ -149,7 +149,7 @@ class Bench {
         engine_(config.engine(std::array{&model_}, team,
                               {.rows = config.batch, .format = spec.batch_format()},
                               /*samples=*/0)),
-        noise_(spec) {
+        noise_(spec, engine_->device()) {
     Replica first(engine_->layout(), /*with_gradients=*/false);
     initialise(engine_->layout(), first, config.seed);
     engine_->start_from(first);

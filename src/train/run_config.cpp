@@ -36,6 +36,15 @@ void expect_what_adascale_needs(const RunConfig& c) {
       c.options.sync, *c.options.momentum);
 }
 
+/// What its queues copy from without delay; nothing where they read the host's memory.
+data::AllocatePages pinned_for(Device& device) {
+  if (device.is_host()) return {};
+  return [&device](size_t bytes) {
+    const auto memory = std::make_shared<const Buffer>(device.allocate_pinned(bytes));
+    return std::shared_ptr<std::byte>(memory, memory->data());
+  };
+}
+
 }  // namespace
 
 RunConfig resolve(TrainOptions options, const Recipe& recipe) {
@@ -125,7 +134,8 @@ std::unique_ptr<data::TrainingBatches> RunConfig::training_source(
   }
   const data::RowOptions rows{p.shuffle, p.augment, p.seed, p.shuffle_block};
   const int held = find_device(device.kind).is_host() ? 1 : 2;  // one is copied meanwhile
-  return std::make_unique<data::RangeSource>(dataset, dataset.train, rows, p.batch, largest, held);
+  return std::make_unique<data::RangeSource>(dataset, dataset.train, rows, p.batch, largest, held,
+                                             p.allocate);
 }
 
 data::PipelineOptions RunConfig::training_batches(int learners) const {
@@ -138,6 +148,7 @@ data::PipelineOptions RunConfig::training_batches(int learners) const {
   // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
   // its buffer. With a longer period the buffers are the limit.
   p.least_depth = 4 * learners;
+  p.allocate = pinned_for(find_device(device.kind));
   return p;
 }
 

@@ -4,9 +4,12 @@
 
 #include <cmath>
 
+#include "models/model.h"
 #include "support/gpu.h"
 #include "support/late_device.h"
+#include "train/benchmark.h"
 #include "train/checkpoints.h"
+#include "train/run_config.h"
 #include "train/tiny_run.h"
 
 namespace crossbow::testing {
@@ -94,6 +97,23 @@ TEST_F(OnGpuRun, LearnsInBf16) {
   o.epochs = 10;
   o.precision = "bf16";
   EXPECT_NEAR(train(tiny_net, o).history.back().train_loss, f32, 0.05);
+}
+
+TEST_F(OnGpuRun, IsTimed) {
+  for (const auto& [sync, learners] : {std::pair{"none", 1}, {"sma", 3}}) {
+    TrainOptions o;
+    o.model = has_gpu() ? "lenet" : "logistic";
+    o.device = gpu();
+    o.sync = sync;
+    o.learners = learners;
+    o.deterministic = !has_gpu();
+    const ModelSpec spec = find_model(o.model).default_spec(o.batch);
+    const BenchmarkResult result =
+        benchmark(resolve(o, find_model(o.model).recipe), spec, has_gpu() ? 1 : 0.01);
+    EXPECT_GT(result.images_per_second, 0);
+    EXPECT_GT(result.bound.bandwidth, 0);
+    EXPECT_GT(result.ops.size(), 3u);
+  }
 }
 
 /// What the GPU has trained the CPU goes on with, and the other way round.

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "device/cuda/cudnn.h"
 #include "device/cuda/gpu.h"
 #include "device/cuda/runtime.h"
 #include "device/cuda/write.h"
@@ -140,6 +141,7 @@ class CudaQueue : public Queue {
   }
   std::unique_ptr<const Recording> record(const std::function<void()>& give) override {
     use_device(device_);
+    make_cudnn_ready();
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a stream");
     cudaGraph_t graph = nullptr;
     try {

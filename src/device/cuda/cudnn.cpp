@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,12 @@ namespace crossbow::cuda {
 namespace {
 
 constexpr const char* kLibrary = "libcudnn.so.9";
+/// Where the build found it.
+#ifdef CROSSBOW_CUDNN
+constexpr const char* kFound = CROSSBOW_CUDNN;
+#else
+constexpr const char* kFound = kLibrary;
+#endif
 constexpr size_t kOldest = 90800;  // the first that chooses for a GPU that is not there
 
 /// "9.19.0" of 91900.
@@ -24,6 +31,7 @@ std::string version_text(size_t version) {
 class Library {
  public:
   Library() : handle_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+    if (!handle_) handle_ = dlopen(kFound, RTLD_NOW | RTLD_LOCAL);
     if (!handle_) {
       fail(
           "convolutions on GPUs need NVIDIA's cuDNN 9.8 or later, and {} cannot be loaded ({}): "
@@ -68,12 +76,15 @@ class Library {
     if (!function) fail("{} lacks {}: install cuDNN 9.8 or later", kLibrary, name);
   }
 
-  void* const handle_;  // for as long as the process lives
+  void* handle_;  // for as long as the process lives
 };
+
+std::atomic<bool> is_loaded{false};
 
 /// Loaded by the first call.
 const Library& cudnn() {
   static const Library library;
+  is_loaded = true;
   return library;
 }
 
@@ -104,7 +115,16 @@ class Handles {
   std::map<int, cudnnHandle_t> handles_;
 };
 
+cudnnHandle_t handle() {
+  thread_local Handles handles;
+  return handles.of_current_gpu();
+}
+
 }  // namespace
+
+void make_cudnn_ready() {
+  if (is_loaded) handle();
+}
 
 CudnnObject::CudnnObject(cudnnBackendDescriptorType_t type) {
   expect(cudnn().create(type, &object_), "describing work for a GPU");
@@ -159,10 +179,8 @@ std::vector<CudnnObject> CudnnObject::get_objects(cudnnBackendAttributeName_t na
 }
 
 void CudnnObject::execute(const CudnnObject& operands) const {
-  thread_local Handles handles;
-  const cudnnHandle_t handle = handles.of_current_gpu();
-  expect(cudnn().set_stream(handle, current_stream()), "choosing a stream");
-  expect(cudnn().execute(handle, object_, operands.object_), "giving a GPU work");
+  expect(cudnn().set_stream(handle(), current_stream()), "choosing a stream");
+  expect(cudnn().execute(handle(), object_, operands.object_), "giving a GPU work");
 }
 
 std::string cudnn_version() {

@@ -74,6 +74,10 @@ class CudnnObject {
   cudnnBackendDescriptor_t object_ = nullptr;
 };
 
+/// Does what this thread's calls would do at first and a stream that is recorded must not. Nothing
+/// where cuDNN is not in use.
+void make_cudnn_ready();
+
 /// "9.19.0".
 std::string cudnn_version();
 

@@ -1,0 +1,135 @@
+"""Tries Crossbow on this machine's GPU: tests, NVIDIA's checkers, and speed beside the PyTorch and
+JAX that are installed here. Needs neither root nor a network.
+
+What is done is a line of results.jsonl, so the command may be stopped or cut off at any time; given
+again, it goes on where it was. report.md beside it holds the tables.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+
+from bench import CROSSBOW, ROOT, listed, log, parser_of
+from bench.gpu import ours, speed, tests
+from bench.nets import NETS
+
+STAGES = {"tests": tests.stage, "speed": speed.stage, "checks": tests.check_stage}
+EXAMPLES = """
+Examples:
+  scripts/gpu-check --pack build/gpu-check.tar.gz   for a machine that cannot build: unpack it there
+  scripts/gpu-check --out results                   there, or where Crossbow was built
+  scripts/gpu-check --stages speed --models lenet --batches 16 --precisions f32
+"""
+
+
+class Results:
+    def __init__(self, path):
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.records = [json.loads(line) for line in lines]
+
+    def of(self, stage):
+        return (record for record in self.records if record["stage"] == stage)
+
+    def find(self, stage, key):
+        return next((record for record in self.of(stage) if record["key"] == key), None)
+
+    def add(self, stage, key, **values):
+        record = {"stage": stage, "key": key, **values}
+        self.records.append(record)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def said(command, environment=None):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        return done.stdout.strip()
+    except OSError:
+        return ""
+
+
+def version_of(module):
+    if not importlib.util.find_spec(module):
+        return None
+    return said([sys.executable, "-c", f"import {module}; print({module}.__version__)"])
+
+
+def machine():
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    return {
+        "gpu": said(query),
+        "crossbow": said([CROSSBOW, "devices"], ours.environment()),
+        "cudnn": str(ours.cudnn_of_python() or "the system's"),
+        "pytorch": version_of("torch"),
+        "jax": version_of("jax"),
+        "cpu": f"{os.cpu_count()} CPUs, {platform.platform()}",
+    }
+
+
+def parse_arguments():
+    parser = parser_of("bench.gpu", __doc__, EXAMPLES)
+    add = parser.add_argument
+    out = ROOT / "build/gpu-check"
+    add("--out", type=pathlib.Path, default=out, metavar="DIR", help="default build/gpu-check")
+    about = "time after which no more is begun (default 450)"
+    add("--seconds", type=float, default=450, metavar="S", help=about)
+    add("--stages", type=listed(str), default=list(STAGES), metavar="S,S", help=", ".join(STAGES))
+    models = ["lenet", "resnet-32", "vgg-16", "mlp"]
+    add("--models", type=listed(str), default=models, metavar="M,M", help=f"of {', '.join(NETS)}")
+    add("--batches", type=listed(int), default=[16, 64, 32], metavar="N,N", help="default 16,64,32")
+    precisions = ["f32", "tf32", "bf16"]
+    add("--precisions", type=listed(str), default=precisions, metavar="P,P", help="default all")
+    add("--peers", type=listed(str), metavar="P,P", help="default: those that are installed")
+    args = parser.parse_args()
+    for option, chosen, known in (("stages", args.stages, STAGES), ("models", args.models, NETS)):
+        for name in set(chosen) - set(known):
+            parser.error(f"--{option} {name}: choose from {', '.join(known)}")
+    if args.peers is None:
+        modules = {"pytorch": "torch", "jax": "jax"}
+        args.peers = [p for p, module in modules.items() if importlib.util.find_spec(module)]
+    return args
+
+
+def report(args, results):
+    lines = [f"- {name}: {text}" for r in results.of("machine") for name, text in r["key"].items()]
+    parts = ["# Crossbow on a GPU\n", "\n".join(lines) + "\n"]
+    parts += [*tests.tables(results), *speed.tables(results)]
+    (args.out / "report.md").write_text("\n".join(parts))
+
+
+def main():
+    args = parse_arguments()
+    answer = said([CROSSBOW, "devices", "--json"], ours.environment())
+    if not answer:
+        sys.exit(f"gpu-check: {CROSSBOW} does not run here")
+    gpus = next(kind for kind in json.loads(answer)["kinds"] if kind["name"] == "cuda")
+    if not gpus["devices"]:
+        sys.exit(f"gpu-check: no GPU: {gpus['why_none']}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = Results(args.out / "results.jsonl")
+    here = machine()
+    if not results.find("machine", here):
+        results.add("machine", here)
+    start = time.monotonic()
+    done = True
+    try:
+        for name in args.stages:
+            log(f"{name}, {time.monotonic() - start:.0f} s")
+            done &= STAGES[name](args, results, lambda: args.seconds - (time.monotonic() - start))
+    finally:
+        report(args, results)
+    log(f"{args.out}/report.md" + ("" if done else ": not all; the same command goes on"))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,81 @@
+"""PyTorch's training step on a GPU; see bench/peers/peer.py. Batches lie in the GPU's memory."""
+
+import torch
+from torch.nn import functional as F
+
+from bench import nets, torch_nets
+from bench.peers.peer import BATCHES_IN_MEMORY, serve
+
+WARM_UP_STEPS = 5  # before a step is captured: cuDNN chooses, and the optimizer makes its state
+COMPILED = {"compile": "default", "reduce": "reduce-overhead", "autotune": "max-autotune"}
+
+
+def captured(step, images, labels):
+    """The whole step as one CUDA graph, whose batch is copied into place."""
+    x, y = images[0].clone(), labels[0].clone()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP_STEPS):
+            step(x, y)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step(x, y)
+
+    def replay(batch):
+        x.copy_(images[batch])
+        y.copy_(labels[batch])
+        graph.replay()
+
+    return replay, lambda: float(loss)
+
+
+def prepare(args):
+    torch.manual_seed(1)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+    shape, classes, _ = nets.NETS[args.model]
+    net = torch_nets.build(args.model).train().cuda()
+    n = BATCHES_IN_MEMORY
+    images = [torch.randn(args.batch, *shape, device="cuda") for _ in range(n)]
+    labels = [torch.randint(classes, (args.batch,), device="cuda") for _ in range(n)]
+    if len(shape) == 3:
+        net = net.to(memory_format=torch.channels_last)
+        images = [x.contiguous(memory_format=torch.channels_last) for x in images]
+    optimizer = torch.optim.SGD(
+        net.parameters(),
+        lr=nets.LEARNING_RATE,
+        momentum=nets.MOMENTUM,
+        weight_decay=nets.WEIGHT_DECAY,
+        fused=True,
+    )
+
+    def loss_of(x, y):
+        with torch.autocast("cuda", torch.bfloat16, enabled=args.precision == "bf16"):
+            return F.cross_entropy(net(x), y)
+
+    if args.variant in COMPILED:
+        loss_of = torch.compile(loss_of, mode=COMPILED[args.variant])
+
+    def step(x, y):
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    if args.variant == "captured":
+        return captured(step, images, labels)
+    last = None
+
+    def step_of(batch):
+        nonlocal last
+        last = step(images[batch], labels[batch])
+
+    return step_of, lambda: last.item()
+
+
+if __name__ == "__main__":
+    serve(prepare)

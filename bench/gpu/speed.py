@@ -1,0 +1,165 @@
+"""Images a second of training steps: Crossbow's learners beside PyTorch and JAX, one after the
+other on the GPU. A line of the results is one side of one case; what is there is not run again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from bench import CROSSBOW, Failed, last_line, log, table
+from bench.gpu import ours
+from bench.nets import NETS
+
+SECONDS = 2.0
+LEARNERS = [1, 2, 4, 8, 16, 32]
+PEERS = {
+    "pytorch": ["eager", "captured", "reduce", "compile", "autotune"],
+    "jax": ["jit nhwc"],
+}
+PEER_LIMIT = 240  # seconds, compiling included
+# What is asked of the fastest number of learners, as multiples: of PyTorch as it comes, of the best
+# single process, of one learner.
+ASKED = {"lenet": (4, 1.5, 2), "resnet-32": (4, 1.5, 2), "vgg-16": (None, 1.2, None)}
+
+
+def cases(models, batches, precisions):
+    return [
+        {"model": m, "batch": b, "precision": p}
+        for b in batches
+        for p in precisions
+        for m in models
+    ]
+
+
+def options_of(case):
+    return [word for name, value in case.items() for word in (f"--{name}", str(value))]
+
+
+def run(command, limit, text=None, environment=None):
+    """Its standard output. The process and all that it has started end with the limit."""
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        out, errors = process.communicate(text, timeout=limit)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"no answer within {limit:.0f} s") from error
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode != 0:
+        raise Failed(f"exit status {process.returncode}: {last_line(errors)}")
+    return out
+
+
+def measure_crossbow(case, learners, limit):
+    command = [CROSSBOW, "bench", "--json", "--device", "cuda", *options_of(case)]
+    command += ["--learners", learners, "--sync", "none" if learners == 1 else "sma"]
+    command += ["--seconds", SECONDS]
+    answer = json.loads(run(command, limit, environment=ours.environment()))
+    expected = NETS[case["model"]][2]
+    if answer["parameters"] != expected:
+        raise Failed(f"it has {answer['parameters']} parameters, not {expected}")
+    return answer["images_per_second"]
+
+
+def measure_peer(case, peer, variant, limit):
+    command = [sys.executable, "-m", f"bench.gpu.{peer}_peer", *options_of(case)]
+    out = run([*command, "--variant", variant], limit, f"{SECONDS}\n{SECONDS}\n")
+    answers = [json.loads(line) for line in out.splitlines()]
+    return max(a["images_per_second"] for a in answers if "images_per_second" in a)
+
+
+def sides(case):
+    """(name, variant) in the order in which they are measured."""
+    for learners in LEARNERS:
+        yield "crossbow", str(learners)
+    for peer, variants in PEERS.items():
+        for variant in variants:
+            if peer == "pytorch" or case["precision"] != "bf16":
+                yield peer, variant
+
+
+def measure(case, side, variant, limit):
+    if side == "crossbow":
+        return measure_crossbow(case, int(variant), limit)
+    return measure_peer(case, side, variant, limit)
+
+
+def stage(args, results, left):
+    for case in cases(args.models, args.batches, args.precisions):
+        for side, variant in sides(case):
+            key = {**case, "side": side, "variant": variant}
+            if results.find("speed", key) or (side != "crossbow" and side not in args.peers):
+                continue
+            if left() < 15:
+                return False
+            try:
+                rate = measure(case, side, variant, min(PEER_LIMIT, left()))
+                results.add("speed", key, images_per_second=rate)
+                log(f"  {' '.join(map(str, key.values()))}: {rate:,.0f} images/s")
+            except Failed as failure:
+                results.add("speed", key, failure=str(failure))
+                log(f"  {' '.join(map(str, key.values()))}: {failure}")
+    return True
+
+
+def best(rates, side):
+    """(rate, variant), or None."""
+    found = [(rate, variant) for (s, variant), rate in rates.items() if s == side]
+    return max(found, default=None)
+
+
+def row(case, rates):
+    ours, one = best(rates, "crossbow"), rates.get(("crossbow", "1"))
+    eager = rates.get(("pytorch", "eager"))
+    peers = max((f for f in (best(rates, p) for p in PEERS) if f), default=None)
+
+    def times(other):
+        return f"{ours[0] / other:.2f}×" if ours and other else "–"
+
+    def shown(found):
+        return f"{found[0]:,.0f} ({found[1]})" if found else "–"
+
+    asked = ASKED.get(case["model"], (None, 1.2, None))
+    wanted = ", ".join(f"{a}×" if a else "–" for a in asked)
+    return [
+        *(case["model"], case["batch"], case["precision"], shown(ours)),
+        *(f"{one:,.0f}" if one else "–", f"{eager:,.0f}" if eager else "–", shown(peers)),
+        *(times(eager), times(peers and peers[0]), times(one), wanted),
+    ]
+
+
+def tables(results):
+    by_case = {}
+    failures = []
+    for record in results.of("speed"):
+        key = dict(record["key"])
+        side = (key.pop("side"), key.pop("variant"))
+        if "failure" in record:
+            failures.append(f"- {key['model']} {side[0]} {side[1]}: {record['failure']}")
+        else:
+            by_case.setdefault(tuple(key.items()), {})[side] = record["images_per_second"]
+    if not by_case and not failures:
+        return
+    header = [
+        *("net", "batch", "precision", "learners, best (k)", "one learner", "PyTorch, eager"),
+        *("best process (way)", "to eager", "to best", "to one learner", "asked"),
+    ]
+    yield "## Training steps, images/s\n\n" + table(
+        header, [row(dict(case), rates) for case, rates in by_case.items()]
+    )
+    for case, rates in by_case.items():
+        counted = sorted((int(v), rate) for (side, v), rate in rates.items() if side == "crossbow")
+        rows = [[k, f"{rate:,.0f}"] for k, rate in counted]
+        yield f"{' '.join(str(v) for _, v in case)}:\n\n" + table(["learners", "images/s"], rows)
+    if failures:
+        yield "Without a figure:\n\n" + "\n".join(failures) + "\n"
