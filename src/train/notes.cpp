@@ -10,6 +10,7 @@
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "device/gpus.h"
 #include "ops/batch_norm.h"
 #include "train/clock_config.h"
 #include "train/team_config.h"
@@ -95,6 +96,12 @@ std::optional<std::string> precision_note(const RunConfig& config) {
   if (precision_name(config.options) == config.options.precision) return {};
   return "`precision` bf16: this processor has no instructions for it (AVX-512), so all is "
          "computed in f32";
+}
+
+std::optional<std::string> device_note(const RunConfig& config) {
+  if (config.device.kind != kGpus) return {};
+  return "how Crossbow trains on GPUs has never been tried on one; docs/cuda.md says what has run "
+         "where";
 }
 
 std::optional<std::string> patience_note(const RunConfig& config) {

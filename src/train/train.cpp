@@ -21,6 +21,7 @@ namespace {
 RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer& observer) {
   const RunConfig config = resolve(options, recipe);
   if (const auto note = precision_note(config)) observer.note(*note);
+  if (const auto note = device_note(config)) observer.note(*note);
   if (const auto note = patience_note(config)) observer.note(*note);
   return config;
 }

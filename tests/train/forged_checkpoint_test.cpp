@@ -2,13 +2,17 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <regex>
+
 #include "core/file.h"
 #include "data/files.h"
 #include "support/error_text.h"
+#include "support/gpu.h"
 #include "support/odd_files.h"
 #include "train/encoded.h"
 #include "train/forged.h"
 #include "train/tiny_run.h"
+#include "train/trained_model.h"
 
 namespace crossbow {
 namespace {
@@ -178,6 +182,34 @@ TEST_F(ForgedCheckpoint, OptionsOutOfRangeAreRefusedWithTheRunsName) {
   write_file_atomically(path, {with_text(file, "run", forged.dump())});
   o.resume = o.out;
   EXPECT_ERROR(train(testing::tiny_net, o), "cannot go on with " + *o.out);
+}
+
+/// As a machine with a GPU would have left it.
+TEST_F(ForgedCheckpoint, ARunOfAGpuGoesOnWithoutOne) {
+  if (testing::has_gpu()) GTEST_SKIP() << "there is a GPU";
+  const testing::TinyData data;
+  TrainOptions o = testing::tiny_options(data, "cpu");
+  o.out = folder_.path() / "run";
+  o.model = "logistic";
+  o.epochs = 1;
+  train(o);
+  const std::filesystem::path path = folder_.path() / "run" / "checkpoint";
+  const std::string text = read_text_file(path, 1 << 20);
+  const std::vector<uint8_t> file(text.begin(), text.end());
+  json forged = run_of(file);
+  const std::string config = forged["config"];
+  forged["config"] =
+      std::regex_replace(config, std::regex("(^|\n)device = [^\n]*"), "$1device = 'cuda'");
+  ASSERT_NE(forged["config"], config);
+  write_file_atomically(path, {with_text(file, "run", forged.dump())});
+  const TrainedModel evaluated(*o.out, [](TrainOptions own) { return own; }, [](auto) {});
+  EXPECT_GT(evaluated.run(*evaluated.open_data(), {}).loss, 0);
+  o.resume = o.out;
+  o.epochs = 2;
+  EXPECT_EQ(train(o).history.size(), 2u);
+  o.device = "cuda";
+  o.epochs = 3;
+  EXPECT_ERROR(train(o), "`device` cuda: there is no GPU");
 }
 
 }  // namespace

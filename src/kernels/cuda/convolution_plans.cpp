@@ -17,6 +17,7 @@ using Pass = Convolution::Pass;
 
 constexpr int64_t kX = 1, kWeights = 2, kY = 3, kAlignment = 16;
 constexpr int64_t kMostConfigurations = 64;  // by one heuristic; the best come first
+constexpr size_t kMostPlans = 12;            // each of which is tried for milliseconds
 
 cudnnDataType_t type_of(DType dtype) {
   return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
@@ -202,7 +203,9 @@ std::vector<ConvolutionPlan> convolution_plans(const Convolution& c, const Cudnn
   std::vector<ConvolutionPlan> plans;
   std::set<std::string> known;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (!plans.empty()) break;
     for (const CudnnObject& configuration : configurations(graph, mode, gpu)) {
+      if (plans.size() == kMostPlans) break;
       const std::vector<CudnnObject> engines = configuration.get_objects(
           CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
       if (!is_wanted(engines.at(0), c)) continue;

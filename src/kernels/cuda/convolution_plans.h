@@ -46,7 +46,7 @@ class ConvolutionPlan {
   std::shared_ptr<const CudnnObject> plan_;
 };
 
-/// In cuDNN's order of merit. Each gives the same bits every time. In f32 without TF32 all products are
+/// The first dozen in cuDNN's order of merit. Each gives the same bits every time. In f32 without TF32 all products are
 /// IEEE's; none of them by large Winograd tiles, which are less exact.
 std::vector<ConvolutionPlan> convolution_plans(const Convolution& convolution,
                                                const CudnnObject& gpu);
