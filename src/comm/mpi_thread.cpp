@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <numeric>
@@ -120,12 +121,10 @@ void MpiThread::wait() {
 
 void MpiThread::rest(Clock::time_point last_event) {
   if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) calls_.abort(code);
-  constexpr auto kShort = std::chrono::milliseconds(5);
-  if (Clock::now() - last_event < kShort) {
-    std::this_thread::yield();
-  } else {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+  using std::chrono_literals::operator""ms, std::chrono_literals::operator""us;
+  const Clock::duration waited = Clock::now() - last_event;
+  if (waited < 5ms) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 100, 100us, 2ms));
 }
 
 void MpiThread::work() {

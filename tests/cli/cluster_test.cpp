@@ -1,10 +1,14 @@
 // Runs of several processes that a launcher of MPI starts. Without one they are skipped.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/program.h"
 #include "support/paths.h"
@@ -48,10 +52,28 @@ class Cluster : public ProgramTest {
     return "train --learners 1 --threads-per-learner 1 --epochs 2 --batch 16 --data " +
            data_.spec() + ' ' + more;
   }
-  void kill_last_rank() const {
-    shell(
-        "for p in $(pgrep -x crossbow); do [ /proc/$p/cwd -ef . ] && last=$p; done; kill -KILL "
-        "$last");
+  /// The processes of the ranks, in the order in which they were started.
+  std::vector<pid_t> ranks() const {
+    std::vector<pid_t> all;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string process = entry.path().filename();
+      std::error_code gone;
+      if (!std::isdigit(process[0]) || text_of(entry.path() / "comm") != "crossbow\n" ||
+          !std::filesystem::equivalent(entry.path() / "cwd", path(""), gone)) {
+        continue;
+      }
+      all.push_back(std::stoi(process));
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  /// Of the processor, so far.
+  static double seconds_of(pid_t process) {
+    const std::string stat = text_of(fmt::format("/proc/{}/stat", process));
+    std::istringstream after_name(stat.substr(stat.rfind(')') + 1));
+    const std::vector<std::string> fields{std::istream_iterator<std::string>(after_name), {}};
+    const double ticks = std::stod(fields.at(11)) + std::stod(fields.at(12));
+    return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
   }
   json trained(const Outcome& o) const {
     EXPECT_EQ(o.code, 0) << o.err;
@@ -169,7 +191,7 @@ TEST_F(Cluster, KilledWithinAnEpochItGoesOnFromThereToTheBit) {
            checkpoint("parts").position.batch > 0;
   };
   EXPECT_TRUE(comes(is_within));
-  kill_last_rank();
+  kill(ranks().back(), SIGKILL);
   EXPECT_NE(end_of(child).code, 0);
   EXPECT_TRUE(is_within());
   const json parts = trained(cluster(2, "train --resume parts --json"));
@@ -280,11 +302,32 @@ TEST_F(Cluster, RefusesWhatItCannotDoInOneSentence) {
   refused(train("--retune"), "with --learners there is no number");
 }
 
+/// While the other one stands still.
+TEST_F(Cluster, ARankThatWaitsUsesLittleOfACore) {
+  for (const std::string sync : {"sma", "gossip-push"}) {
+    const pid_t child =
+        start("exec " + mpirun(2) +
+              free("--model logistic --epochs 1000000 --sync " + sync + " --out " + sync));
+    ASSERT_TRUE(comes([&] { return std::filesystem::exists(path(sync) / "checkpoint"); }));
+    const std::vector<pid_t> both = ranks();
+    ASSERT_EQ(both.size(), 2u);
+    kill(both[1], SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const double before = seconds_of(both[0]);
+    constexpr int kSeconds = 4;
+    std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
+    EXPECT_LT(seconds_of(both[0]) - before, 0.05 * kSeconds) << sync;
+    kill(both[1], SIGCONT);
+    kill(child, SIGTERM);
+    end_of(child);
+  }
+}
+
 TEST_F(Cluster, ALostRankEndsTheRunWhoseCheckpointStays) {
   const pid_t child =
       start("exec " + mpirun(2) + train("--model resnet-20 --epochs 100000 --out run"));
   EXPECT_TRUE(comes([&] { return text_of(path("out")).find("epoch 3/") != std::string::npos; }));
-  kill_last_rank();
+  kill(ranks().back(), SIGKILL);
   EXPECT_NE(end_of(child).code, 0);
   EXPECT_GE(checkpoint("run").position.epoch, 2);
 }
