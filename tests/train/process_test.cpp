@@ -1,5 +1,7 @@
 // Runs as processes: killed at any moment, or gone on with on another machine, they end as if
 // nothing had happened.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -27,15 +29,19 @@ class Processes : public testing::ProgramTest {
   pid_t start(const std::string& arguments, const std::string& machine = "") {
     return ProgramTest::start("exec " + machine + crossbow_binary() + ' ' + arguments);
   }
+  /// Kills a test, of a longer campaign; else 0.
+  static int campaign() {
+    const char* const kills = std::getenv("CROSSBOW_KILLS");
+    return kills ? std::atoi(kills) : 0;
+  }
   std::string told() { return text_of(path("err")); }
   /// Kills the run again and again, copying the checkpoints that it leaves, then lets it end.
   void torment(const std::string& run, const std::string& begin, int kills, unsigned longest_ms) {
-    const char* more = std::getenv("CROSSBOW_KILLS");  // for a longer campaign
-    if (more) kills = std::atoi(more);
+    if (campaign() > 0) kills = campaign();
     const auto seed = static_cast<uint32_t>(std::random_device{}());
     RecordProperty("seed", std::to_string(seed));
-    std::printf("seed %u, %d kills\n", seed, kills);
     std::mt19937 random(seed);
+    int met = 0;  // before they had ended
     for (int i = 0; i < kills; ++i) {
       const bool begun = fs::exists(folder(run) + "/checkpoint");
       const pid_t child = start(begun ? "train --resume " + run : begin);
@@ -43,11 +49,13 @@ class Processes : public testing::ProgramTest {
       kill(child, SIGKILL);
       const int code = wait_for(child);
       ASSERT_TRUE(code == -SIGKILL || code == 0) << told();
+      met += code == -SIGKILL ? 1 : 0;
       if (!fs::exists(folder(run) + "/checkpoint")) continue;
       const std::string copy = folder(run) + "-checkpoint-" + std::to_string(copies_.size());
       fs::copy_file(folder(run) + "/checkpoint", copy);
       copies_.push_back(copy);
     }
+    std::printf("seed %u, %d of %d kills\n", seed, met, kills);
     const bool begun = fs::exists(folder(run) + "/checkpoint");
     ASSERT_EQ(wait_for(start(begun ? "train --resume " + run : begin)), 0) << told();
   }
@@ -73,6 +81,24 @@ TEST_F(Processes, ARunThatIsKilledWithinAnEpochGoesOnFromThere) {
   EXPECT_EQ(testing::step_lines(folder("killed")), testing::step_lines(folder("whole")));
   const auto is_within = [](const std::string& copy) { return load(copy).position.batch > 0; };
   EXPECT_TRUE(std::ranges::any_of(copies_, is_within));
+}
+
+/// From each container, whose pictures are the same.
+TEST_F(Processes, AKilledRunOfPicturesGoesOnFromThere) {
+  const auto run_of = [&](const std::string& kind) {
+    return fmt::format(
+        "train --model logistic --image-size 16 --batch 4 --epochs {} --learners 2 "
+        "--threads-per-learner 1 --save-every 1e-9 --data {}:{} --out ",
+        2 + campaign() / 4, kind, kind);
+  };
+  for (const std::string kind : {"tfrecord", "tar", "imagefolder"}) {
+    SCOPED_TRACE(kind);
+    ASSERT_EQ(wait_for(start("convert " + data_.spec() + ' ' + kind + ":" + kind)), 0) << told();
+    ASSERT_EQ(wait_for(start(run_of(kind) + kind + "-whole")), 0) << told();
+    torment(kind + "-killed", run_of(kind) + kind + "-killed", 2, 600);
+    expect_same_bits(load(folder(kind + "-whole")), load(folder(kind + "-killed")));
+  }
+  expect_same_bits(load(folder("tar-whole")), load(folder("tfrecord-whole")));
 }
 
 /// When a search changes the learners is a matter of timing; but once done, a change is made again.
