@@ -2,7 +2,7 @@
 JAX that are installed here. Needs neither root nor a network.
 
 What is done is a line of results.jsonl, so the command may be stopped or cut off at any time; given
-again, it goes on where it was. report.md beside it holds the tables.
+again, it goes on where it was. report.md beside it holds the tables, and work/ what the tests said.
 """
 
 import argparse
@@ -112,7 +112,8 @@ def main():
     gpus = next(kind for kind in json.loads(answer)["kinds"] if kind["name"] == "cuda")
     if not gpus["devices"]:
         sys.exit(f"gpu-check: no GPU: {gpus['why_none']}")
-    args.out.mkdir(parents=True, exist_ok=True)
+    args.work = args.out / "work"
+    args.work.mkdir(parents=True, exist_ok=True)
     results = Results(args.out / "results.jsonl")
     here = machine()
     if not results.find("machine", here):

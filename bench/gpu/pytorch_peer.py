@@ -1,4 +1,6 @@
-"""PyTorch's training step on a GPU; see bench/peers/peer.py. Batches lie in the GPU's memory."""
+"""PyTorch's training step on a GPU; see bench/peers/peer.py. Batches lie in the GPU's memory.
+
+A variant is a way to run the step, and for exact f32 the layout: "captured nchw"."""
 
 import torch
 from torch.nn import functional as F
@@ -41,7 +43,7 @@ def prepare(args):
     n = BATCHES_IN_MEMORY
     images = [torch.randn(args.batch, *shape, device="cuda") for _ in range(n)]
     labels = [torch.randint(classes, (args.batch,), device="cuda") for _ in range(n)]
-    if len(shape) == 3:
+    if len(shape) == 3 and "nchw" not in args.variant:
         net = net.to(memory_format=torch.channels_last)
         images = [x.contiguous(memory_format=torch.channels_last) for x in images]
     optimizer = torch.optim.SGD(
@@ -56,8 +58,9 @@ def prepare(args):
         with torch.autocast("cuda", torch.bfloat16, enabled=args.precision == "bf16"):
             return F.cross_entropy(net(x), y)
 
-    if args.variant in COMPILED:
-        loss_of = torch.compile(loss_of, mode=COMPILED[args.variant])
+    for word in args.variant.split():
+        if word in COMPILED:
+            loss_of = torch.compile(loss_of, mode=COMPILED[word])
 
     def step(x, y):
         optimizer.zero_grad(set_to_none=True)
@@ -66,7 +69,7 @@ def prepare(args):
         optimizer.step()
         return loss.detach()
 
-    if args.variant == "captured":
+    if "captured" in args.variant:
         return captured(step, images, labels)
     last = None
 

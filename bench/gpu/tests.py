@@ -57,18 +57,20 @@ def finish(processes, left):
 
 def stage(args, results, left):
     todo = [s for s in range(SHARDS) if not results.find("tests", {"shard": s, "of": SHARDS})]
-    files = {shard: args.out / f"tests-{shard}.json" for shard in todo}
+    files = {shard: args.work / f"tests-{shard}.json" for shard in todo}
     processes = [start("*OnGpu*", shard, SHARDS, file) for shard, file in files.items()]
+    whole = True
     for (shard, file), status in zip(files.items(), finish(processes, left)):
         found = outcome(file, status)
         if found.get("ended") and left() <= 10:
-            return False
+            whole = False
+            continue
         results.add("tests", {"shard": shard, "of": SHARDS}, **found)
         for test in found["failed"]:
             log(f"  failed: {test['name']}: {test['why'][:300]}")
         if found.get("ended"):
             log(f"  shard {shard} of {SHARDS}: {found['ended']}")
-    return True
+    return whole
 
 
 def check_stage(args, results, left):
@@ -81,7 +83,7 @@ def check_stage(args, results, left):
             continue
         if left() < 30:
             return False
-        out = args.out / f"{tool}.json"
+        out = args.work / f"{tool}.json"
         before = [checker, "--tool", tool, "--error-exitcode", "9"]
         status = finish([start(filter, 0, 1, out, before)], left)[0]
         found = outcome(out, status)

@@ -26,6 +26,13 @@ int64_t executions(const EngineOptions& options, bool overlaps, bool stays) {
   return pairs * (overlaps ? (stays ? 4 : 2) : 1);
 }
 
+/// What a device with memory of its own hands out beyond what so many buffers hold: whole pages.
+double pages(int buffers) {
+  constexpr double kPage = 4096;
+  return mebibytes(buffers * kPage);
+}
+constexpr int kOfALearner = 2, kOfExchanges = 32;  // buffers of a few numbers
+
 /// Of a net's flat buffers, in MiB.
 struct Sizes {
   explicit Sizes(const ParameterLayout& layout)
@@ -73,7 +80,7 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const int vectors =
       (shared ? 0 : (traits.overlaps ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
   const int state_buffers = traits.state_buffers + (shared ? slots : 0);
-  m.replica = vectors * flat + states;
+  m.replica = vectors * flat + states + (apart ? pages(vectors + kOfALearner) : 0);
   const bool probes = sync && NoiseProbe::can_measure(*sync, options.optimizer, options.learners);
   const int kept = probes && options.learners == 1 ? 1 : 0;  // by the probe
   if (sync) {
@@ -82,6 +89,7 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
     const int exchanged = options.world ? 2 : mean ? 1 : 0;  // with ranks, and what they send
     m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + exchanged);
   }
+  if (apart) m.central += pages(kOfExchanges);
   const int own = shared ? 0 : 1 + slots;
   m.saved = m.evaluated + frozen + m.learners * (own * flat + states) +
             flat * ((traits.overlaps ? 1 : 0) + state_buffers + kept);

@@ -123,7 +123,8 @@ class Compiler {
   }
 
   /// A parameter lies as the kernel that writes its gradient wants; without a gradient, as its
-  /// first reader wants, if that needs no other element type.
+  /// first reader wants. Where that needs another element type the host's libraries have layouts
+  /// that only this type has, and elsewhere the conversion is one of the type alone.
   Layout parameter_layout(int32_t id) const {
     const Node& node = graph_.nodes()[id];
     const Layout plain = Layout::plain(node.outputs[0].shape, master_dtype());
@@ -131,16 +132,20 @@ class Compiler {
     if (gradient != graph_.outputs().end()) {
       const Value v = gradient->second;
       const Layout& layout = prepared_[v.node].outputs[v.output];
-      return layout.dtype == master_dtype() ? layout : plain;
+      return in_masters(layout, plain);
     }
     for (size_t user = 0; user < prepared_.size(); ++user) {
       const auto& inputs = graph_.nodes()[user].inputs;
       const auto it = std::find(inputs.begin(), inputs.end(), Value{id, 0});
       if (it == inputs.end()) continue;
       const Layout& wish = prepared_[user].inputs[it - inputs.begin()];
-      return wish.dtype == master_dtype() ? wish : plain;
+      return in_masters(wish, plain);
     }
     return plain;
+  }
+  Layout in_masters(const Layout& wish, const Layout& plain) const {
+    if (wish.dtype == master_dtype()) return wish;
+    return device_.is_host() ? plain : wish.with_dtype(master_dtype());
   }
 
   void settle_parameters() {

@@ -210,6 +210,7 @@ class Execution {
     std::vector<Call> calls;
 
     void run(Queue& queue, const Step& step) const {
+      if (calls.empty()) return;
       if (runs_ < 2 && ++runs_ == 2) recording_ = queue.record([&] { give(step); });
       if (recording_) return recording_->replay();
       give(step);

@@ -6,6 +6,7 @@
 
 #include "comm/world.h"
 #include "train/auc.h"
+#include "train/batch_buffers.h"
 
 namespace crossbow {
 namespace {
@@ -46,7 +47,8 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
       samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
-      pipeline_(dataset, dataset.test, pipeline_options(rows, workers.count())) {
+      pipeline_(dataset, dataset.test,
+                with_memory_for(*replica.device, pipeline_options(rows, workers.count()))) {
   for (const Workspace& workspace : workspaces) {
     bound_.push_back({Execution(model.evaluation(rows), replica, workspace),
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, workspace)});

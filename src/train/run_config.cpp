@@ -11,6 +11,7 @@
 #include "learner/noise_probe.h"
 #include "learner/synchronous_engine.h"
 #include "passes/freeze.h"
+#include "train/batch_buffers.h"
 #include "train/clock_config.h"
 #include "train/nodes_config.h"
 #include "train/recipe.h"
@@ -34,15 +35,6 @@ void expect_what_adascale_needs(const RunConfig& c) {
       "`lr-scaling` adascale: with `sync` {} and `momentum` {} the noise of the gradients is not "
       "measured; choose linear, or `sync` sma with momentum",
       c.options.sync, *c.options.momentum);
-}
-
-/// What its queues copy from without delay; nothing where they read the host's memory.
-data::AllocatePages pinned_for(Device& device) {
-  if (device.is_host()) return {};
-  return [&device](size_t bytes) {
-    const auto memory = std::make_shared<const Buffer>(device.allocate_pinned(bytes));
-    return std::shared_ptr<std::byte>(memory, memory->data());
-  };
 }
 
 }  // namespace
@@ -148,8 +140,7 @@ data::PipelineOptions RunConfig::training_batches(int learners) const {
   // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
   // its buffer. With a longer period the buffers are the limit.
   p.least_depth = 4 * learners;
-  p.allocate = pinned_for(find_device(device.kind));
-  return p;
+  return with_memory_for(find_device(device.kind), p);
 }
 
 CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChooser* chooser,
@@ -160,8 +151,10 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   compile.tf32 = options.precision == "tf32";
   compile.threads =
       team.workers.empty() ? team.threads.threads : team.workers[worker].threads_per_node();
-  const bool whole_gradient_first =
-      clip_norm > 0 || splits > 1 || team.averages_gradients() || (team.async && !is_live(team));
+  // On a GPU one launch updates all, where each parameter's would be one.
+  const bool one_update = !find_device(device.kind).is_host() && !is_live(team);
+  const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients() ||
+                                    (team.async && !is_live(team)) || one_update;
   if (!whole_gradient_first) compile.update = optimizer_of(team);
   const bool replica = !team.workers.empty() && team.workers[worker].replica;
   compile.updates_in_place = !replica && (!team.sync || !team.sync->traits().overlaps);

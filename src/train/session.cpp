@@ -93,6 +93,8 @@ class Session::State {
                  config_.optimizer.slots.size()) {
     if (!model_.options().update) {
       gradients_ = replica_.device->allocate_zeroed(replica_.parameters.size());
+    }
+    if (config_.clip_norm > 0) {
       clip_ = replica_.device->allocate(2 * sizeof(double));
     }
     Replica first(layout(), /*with_gradients=*/false);
@@ -143,7 +145,8 @@ class Session::State {
   Tuner tuner_;
   CompiledModel model_;
   Replica replica_;
-  Buffer gradients_, clip_;  // with a clip norm: the squared norm, and the scale that follows
+  Buffer gradients_;  // of programs that do not update
+  Buffer clip_;       // with a clip norm: the squared norm, and the scale that follows
   std::optional<Workspace> workspace_;  // of all programs, which run one at a time
   Programs training_, evaluation_;
   std::unique_ptr<data::Pipeline> batches_;  // made by the first step that needs it
@@ -232,7 +235,7 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   step.first_sample = static_cast<uint64_t>(first_sample);
   step.update = config_.optimizer.at(lr_);
   program.run(step);
-  if (config_.clip_norm > 0) clip_and_update(step.update);
+  if (!model_.options().update) clip_and_update(step.update);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
 }
@@ -241,10 +244,13 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
 void Session::State::clip_and_update(const UpdateStep& step) {
   const VectorMath& math = workspace_->queue().math(layout().dtype);
   const int64_t n = layout().parameter_elements;
-  double* const squared_norm = clip_.as<double>();
-  double* const scale = squared_norm + 1;
-  math.squared_norm(gradients_.data(), n, squared_norm);
-  math.find_clip_scale(config_.clip_norm, squared_norm, 1, scale);
+  double* scale = nullptr;
+  if (config_.clip_norm > 0) {
+    double* const squared_norm = clip_.as<double>();
+    scale = squared_norm + 1;
+    math.squared_norm(gradients_.data(), n, squared_norm);
+    math.find_clip_scale(config_.clip_norm, squared_norm, 1, scale);
+  }
   std::byte* const weights = replica_.parameters.data();
   const SlotAddresses slots = addresses_of(replica_.slots);
   math.update(*config_.optimizer.rule, step,

@@ -110,6 +110,9 @@ void validate_ranks(const TrainOptions& o) {
                                   {"replay", o.replay.has_value()}}) {
     if (set) fail_usage("`{}`: it is of nodes of one process in this version; {}", name, remedy);
   }
+  if (device_list(o.device).kind == kGpus) {
+    fail_usage("`device` {}: ranks train on CPUs only in this version; {}", o.device, remedy);
+  }
   if (device_list(o.device).count > 1) {
     fail_usage("`device` {}: each rank has one device in this version; start more ranks", o.device);
   }

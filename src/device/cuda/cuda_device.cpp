@@ -1,5 +1,7 @@
 // NVIDIA GPUs: a queue is a stream, a recording a CUDA graph.
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <string>
@@ -140,22 +142,45 @@ class CudaQueue : public Queue {
     return *math;
   }
   std::unique_ptr<const Recording> record(const std::function<void()>& give) override {
+    const char* const graphs = std::getenv("CROSSBOW_CUDA_GRAPHS");
+    if (graphs && graphs == std::string_view("0")) return nullptr;
     use_device(device_);
     make_cudnn_ready();
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a stream");
-    cudaGraph_t graph = nullptr;
-    try {
-      give();
-    } catch (...) {
-      cudaStreamEndCapture(stream_, &graph);
-      cudaGraphDestroy(graph);
-      throw;
+    const std::lock_guard lock(capture_mutex());
+    for (int tries = 0; tries < kTries; ++tries) {
+      if (cudaGraph_t const graph = capture(give)) {
+        return std::make_unique<CudaRecording>(device_, stream_, graph);
+      }
     }
-    check(cudaStreamEndCapture(stream_, &graph), "recording a stream");
-    return std::make_unique<CudaRecording>(device_, stream_, graph);
+    return nullptr;
   }
 
  private:
+  static constexpr int kTries = 3;
+
+  /// Null if something else that the process did has ended it.
+  cudaGraph_t capture(const std::function<void()>& give) {
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a stream");
+    cudaGraph_t graph = nullptr;
+    std::exception_ptr error;
+    try {
+      give();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+    if (ended == cudaErrorStreamCaptureInvalidated) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    if (error) {
+      if (graph) cudaGraphDestroy(graph);
+      std::rethrow_exception(error);
+    }
+    check(ended, "recording a stream");
+    return graph;
+  }
+
   const int device_;
   cudaStream_t stream_ = nullptr;
   std::mutex mutex_;
@@ -177,6 +202,8 @@ class CudaDevice : public Device, public Gpu {
            index, of.name, of.major, of.minor, kOldestCapability);
     }
     use_device(index);
+    // A learner's thread that waits leaves its core to those that give work.
+    check(cudaSetDeviceFlags(cudaDeviceScheduleYield), "preparing a GPU");
   }
 
   std::string name() const override {
@@ -248,6 +275,8 @@ std::string why_unusable(cudaError_t counted) {
 }
 
 DeviceKind gpus() {
+  // Streams that work side by side; CUDA reads it at its first call.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   DeviceKind kind{.devices = 0};
   const cudaError_t counted = cudaGetDeviceCount(&kind.devices);
   kind.why_none = why_unusable(counted);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "core/error.h"
@@ -46,7 +47,6 @@ class Library {
     load(error_string, "cudnnGetErrorString");
     load(last_error, "cudnnGetLastErrorString");
     load(create_handle, "cudnnCreate");
-    load(destroy_handle, "cudnnDestroy");
     load(set_stream, "cudnnSetStream");
     load(create, "cudnnBackendCreateDescriptor");
     load(destroy, "cudnnBackendDestroyDescriptor");
@@ -60,7 +60,6 @@ class Library {
   decltype(&cudnnGetErrorString) error_string;
   decltype(&cudnnGetLastErrorString) last_error;
   decltype(&cudnnCreate) create_handle;
-  decltype(&cudnnDestroy) destroy_handle;
   decltype(&cudnnSetStream) set_stream;
   decltype(&cudnnBackendCreateDescriptor) create;
   decltype(&cudnnBackendDestroyDescriptor) destroy;
@@ -95,19 +94,48 @@ void expect(cudnnStatus_t status, std::string_view what) {
   fail("{}: cuDNN says {} {}", what, cudnn().error_string(status), why);
 }
 
-/// A thread's own, by GPU.
+/// Handles that no thread uses, by GPU. They are handed on and never destroyed: that would wait for
+/// all work of the GPU, and at the process's end cuDNN may have gone before.
 class Handles {
  public:
-  Handles() = default;
-  Handles(const Handles&) = delete;
-  ~Handles() {
-    for (const auto& [gpu, handle] : handles_) cudnn().destroy_handle(handle);
+  cudnnHandle_t take(int gpu) {
+    std::vector<cudnnHandle_t>& all = unused_[gpu];
+    cudnnHandle_t handle = nullptr;
+    if (all.empty()) {
+      expect(cudnn().create_handle(&handle), "preparing cuDNN");
+    } else {
+      handle = all.back();
+      all.pop_back();
+    }
+    return handle;
+  }
+  void give_back(int gpu, cudnnHandle_t handle) { unused_[gpu].push_back(handle); }
+
+ private:
+  std::map<int, std::vector<cudnnHandle_t>> unused_;
+};
+
+/// Whose mutex is capture_mutex().
+Handles& handles() {
+  static auto& all = *new Handles;
+  return all;
+}
+
+/// A thread's own, by GPU.
+class OwnHandles {
+ public:
+  OwnHandles() = default;
+  OwnHandles(const OwnHandles&) = delete;
+  ~OwnHandles() {
+    const std::lock_guard lock(capture_mutex());
+    for (const auto& [gpu, handle] : handles_) handles().give_back(gpu, handle);
   }
   cudnnHandle_t of_current_gpu() {
     int gpu = 0;
     cuda::check(cudaGetDevice(&gpu), "asking for the current GPU");
+    const std::lock_guard lock(capture_mutex());
     cudnnHandle_t& handle = handles_[gpu];
-    if (!handle) expect(cudnn().create_handle(&handle), "preparing cuDNN");
+    if (!handle) handle = handles().take(gpu);
     return handle;
   }
 
@@ -116,8 +144,8 @@ class Handles {
 };
 
 cudnnHandle_t handle() {
-  thread_local Handles handles;
-  return handles.of_current_gpu();
+  thread_local OwnHandles own;
+  return own.of_current_gpu();
 }
 
 }  // namespace
@@ -148,6 +176,7 @@ void CudnnObject::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeTyp
 }
 
 bool CudnnObject::is_unsupported_when_finished() {
+  const std::lock_guard lock(capture_mutex());
   const cudnnStatus_t status = cudnn().finish(object_);
   // Of the status's thousands, 3 is that of what is not supported.
   if (status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000) return true;
@@ -156,6 +185,7 @@ bool CudnnObject::is_unsupported_when_finished() {
 }
 
 void CudnnObject::finish() {
+  const std::lock_guard lock(capture_mutex());
   expect(cudnn().finish(object_), "describing work for a GPU");
 }
 
@@ -179,6 +209,7 @@ std::vector<CudnnObject> CudnnObject::get_objects(cudnnBackendAttributeName_t na
 }
 
 void CudnnObject::execute(const CudnnObject& operands) const {
+  const std::lock_guard lock(capture_mutex());
   expect(cudnn().set_stream(handle(), current_stream()), "choosing a stream");
   expect(cudnn().execute(handle(), object_, operands.object_), "giving a GPU work");
 }

@@ -11,7 +11,14 @@ thread_local int device = -1;
 }  // namespace
 
 void check(cudaError_t result, std::string_view what) {
-  if (result != cudaSuccess) fail("{}: {}", what, cudaGetErrorString(result));
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // which another call would report again
+  fail("{}: {}", what, cudaGetErrorString(result));
+}
+
+std::recursive_mutex& capture_mutex() {
+  static auto& mutex = *new std::recursive_mutex;  // threads may end after static objects
+  return mutex;
 }
 
 cudaStream_t current_stream() {

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <mutex>
 #include <string_view>
 
 namespace crossbow::cuda {
@@ -15,6 +16,11 @@ void use_device(int index);
 
 /// Of the queue whose call this thread makes; while there is none, CUDA's default.
 cudaStream_t current_stream();
+
+/// Held while a stream is recorded, and by whoever calls cuDNN: what that makes ready may wait for
+/// the whole GPU, which ends a recording under way, and its plans are not for several threads at a
+/// time.
+std::recursive_mutex& capture_mutex();
 
 /// Makes it the current one, of that GPU, while it lives.
 class UseStream {

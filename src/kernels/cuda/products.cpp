@@ -14,17 +14,20 @@
 namespace crossbow::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kAlignment = 256;  // of cuDNN's workspace
 
-size_t aligned(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+std::byte* aligned(std::byte* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  return p + (kAlignment - address % kAlignment) % kAlignment;
 }
 
 /// A net has many layers of the same shapes, and cuDNN takes milliseconds to answer. A reference
 /// stays valid.
 const std::vector<ConvolutionPlan>& known_plans(const Gpu& gpu, const Convolution& convolution) {
   static std::mutex mutex;
-  static std::map<std::pair<const Gpu*, std::string>, std::vector<ConvolutionPlan>> known;
+  // Never destroyed: at the process's end cuDNN may have gone before.
+  static auto& known =
+      *new std::map<std::pair<const Gpu*, std::string>, std::vector<ConvolutionPlan>>;
   const std::lock_guard lock(mutex);
   const std::pair key(&gpu, convolution.key());
   const auto it = known.find(key);
@@ -55,12 +58,14 @@ struct Products {
   PreparedKernel best(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs,
                       size_t own_bytes, const Bind& bind) const {
     const auto& gpu = dynamic_cast<const Gpu&>(context.device);
-    const size_t own = aligned(own_bytes);
     std::vector<PreparedKernel> candidates;
     for (const ConvolutionPlan& plan : known_plans(gpu, convolution)) {
-      PreparedKernel kernel{inputs, outputs, own + plan.workspace_bytes, plan.name, {}};
+      const bool needs_none = own_bytes + plan.workspace_bytes == 0;
+      const size_t bytes = needs_none ? 0 : own_bytes + kAlignment + plan.workspace_bytes;
+      PreparedKernel kernel{inputs, outputs, bytes, plan.name, {}};
       kernel.bind = [=](const Operands& o) -> Call {
-        return bind(plan, o, static_cast<std::byte*>(o.scratch) + own);
+        auto* const scratch = static_cast<std::byte*>(o.scratch);
+        return bind(plan, o, needs_none ? nullptr : aligned(scratch + own_bytes));
       };
       candidates.push_back(std::move(kernel));
     }

@@ -106,15 +106,22 @@ struct SquaredNorm {
 
   CROSSBOW_GPU void operator()(const Thread& t) const {
     auto* const sums = t.shared<double>();
-    double mine = 0;
-    for (int64_t i = t.rank(); i < n; i += t.threads()) mine += static_cast<double>(x[i]) * x[i];
-    sums[t.rank()] = mine;
+    constexpr int kAtOnce = 8;  // loads under way
+    double mine[kAtOnce] = {};
+    int64_t i = t.rank();
+    for (; i + (kAtOnce - 1) * t.threads() < n; i += kAtOnce * t.threads()) {
+      for (int j = 0; j < kAtOnce; ++j) add_square(x[i + j * t.threads()], mine[j]);
+    }
+    for (; i < n; i += t.threads()) add_square(x[i], mine[0]);
+    for (int j = 1; j < kAtOnce; ++j) mine[0] += mine[j];
+    sums[t.rank()] = mine[0];
     for (int half = t.threads() / 2; half > 0; half /= 2) {
       t.sync();
       if (t.rank() < half) sums[t.rank()] += sums[t.rank() + half];
     }
     if (t.rank() == 0) *sum = sums[0];
   }
+  static CROSSBOW_GPU void add_square(float x, double& sum) { sum += static_cast<double>(x) * x; }
 };
 
 /// As clip_scale.
