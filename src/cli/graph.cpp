@@ -110,7 +110,8 @@ void print_nodes(const Graph& graph) {
 }
 
 void print_memory(const Memory& m, const RunConfig& c) {
-  put("\nmemory of one learner training at batch {} in {}, MiB\n", c.batch, precision_name(c.options));
+  put("\nmemory of one learner training at batch {} in {}, MiB\n", c.batch,
+      precision_name(c.options));
   put("  parameters       {:10.2f}\n", m.parameters);
   if (m.frozen > 0) put("  frozen           {:10.2f}   shared by a device's learners\n", m.frozen);
   put("  optimizer state  {:10.2f}\n", m.slots);

@@ -90,7 +90,7 @@ struct CompileOptions {
   std::string device = "cpu";  // "cpu" (oneDNN), "cuda" or "ref"
   DType precision = DType::f32;
   bool tf32 = false;  // products of f32 may be of operands rounded to TF32, on GPUs
-  int threads = 1;  // OpenMP team that runs each call
+  int threads = 1;    // OpenMP team that runs each call
   bool reuse_memory = true;
   /// Ends the step with this optimizer's, by Step::update: each parameter is updated as soon as its
   /// gradient is there and nobody reads it any more, while both are in the cache. The gradient is

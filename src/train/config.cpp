@@ -114,8 +114,10 @@ const std::array kTable = {
                 "training images that measure the evaluated model's batch norm; 0: the learners' "
                 "mean",
                 &O::bn_images},
-    OptionEntry{"precision", "f32|tf32|bf16", "of activations and products; tf32: f32, products on "
-                "a GPU of rounded operands", &O::precision},
+    OptionEntry{"precision", "f32|tf32|bf16",
+                "of activations and products; tf32: f32, products on "
+                "a GPU of rounded operands",
+                &O::precision},
     OptionEntry{"seed", "N", "of all that is random", &O::seed},
     OptionEntry{"deterministic", "",
                 "choose kernels and learners without timing, so that machines alike agree",

@@ -25,7 +25,8 @@ TEST_F(WithoutAGpu, SaysThatTheDriverIsTooOld) {
 
 TEST_F(WithoutAGpu, TrainsOnTheCpuBesideAnyDriver) {
   const Outcome o =
-      shell(with_old_driver() + "train --model logistic --deterministic --epochs 1 --data " + data_.spec());
+      shell(with_old_driver() + "train --model logistic --deterministic --epochs 1 --data " +
+            data_.spec());
   EXPECT_EQ(o.code, 0) << o.err;
 }
 

@@ -85,8 +85,8 @@ TEST_F(OnGpuDevice, RecordingsRunAgain) {
   const Buffer x = there(numbers(1)), y = there(numbers(0));
   const std::array<double, 2> factors{1, 1};
   const std::array<const void*, 2> terms{y.data(), x.data()};
-  const auto recording = queue->record(
-      [&] { queue->math(DType::f32).combine(factors, terms, y.data(), kNumbers); });
+  const auto recording =
+      queue->record([&] { queue->math(DType::f32).combine(factors, terms, y.data(), kNumbers); });
   ASSERT_TRUE(recording);
   queue->finish();
   EXPECT_EQ(here(y), numbers(0)) << "recording runs nothing";
@@ -123,10 +123,10 @@ TEST_F(OnGpuDevice, ComputesAsTheReferenceDoes) {
                kNumbers);
     const Buffer on_w = there(w), on_g = there(g), on_v = there(v), on_z = there(z),
                  on_next = there(w);
-    math.update(*optimizer.rule, step,
-                {on_w.data(), on_g.data(), {on_v.data()}, pulled ? on_z.data() : nullptr,
-                 on_next.data()},
-                kNumbers);
+    math.update(
+        *optimizer.rule, step,
+        {on_w.data(), on_g.data(), {on_v.data()}, pulled ? on_z.data() : nullptr, on_next.data()},
+        kNumbers);
     queue->finish();
     expect_near(here(on_next), next);
     expect_near(here(on_v), slot);

@@ -202,7 +202,8 @@ TEST_F(ForgedCheckpoint, ARunOfAGpuGoesOnWithoutOne) {
       std::regex_replace(config, std::regex("(^|\n)device = [^\n]*"), "$1device = 'cuda'");
   ASSERT_NE(forged["config"], config);
   write_file_atomically(path, {with_text(file, "run", forged.dump())});
-  const TrainedModel evaluated(*o.out, [](TrainOptions own) { return own; }, [](auto) {});
+  const TrainedModel evaluated(
+      *o.out, [](TrainOptions own) { return own; }, [](auto) {});
   EXPECT_GT(evaluated.run(*evaluated.open_data(), {}).loss, 0);
   o.resume = o.out;
   o.epochs = 2;

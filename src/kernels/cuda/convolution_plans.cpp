@@ -157,8 +157,8 @@ Convolution Convolution::of(const Graph& graph, const Node& node, DType dtype, b
   if (op.starts_with("dense")) {
     const WindowAxis pixel{1, 1, 1, 0, 0};
     const auto of = [&](Pass pass, const Shape& x, const Shape& weights, const Shape& y) {
-      return Convolution{pass,           image_of(x), image_of(weights), image_of(y),
-                         {pixel, pixel}, dtype,       tf32};
+      return Convolution{pass,  image_of(x), image_of(weights), image_of(y), {pixel, pixel},
+                         dtype, tf32};
     };
     if (op == "dense_grad_input") return of(Pass::grad_input, result, second, first);
     if (op == "dense_grad_weights") return of(Pass::grad_weights, first, result, second);
@@ -182,8 +182,8 @@ std::string Convolution::key() const {
   };
   constexpr const char* kPasses[] = {"convolution", "its grad_input", "its grad_weights"};
   return fmt::format("{} {} x{} w{} y{} {}, {}", kPasses[static_cast<int>(pass)],
-                     tf32 ? "tf32" : crossbow::name_of(dtype), x.str(), weights.str(), y.str(), axis(axes[0]),
-                     axis(axes[1]));
+                     tf32 ? "tf32" : crossbow::name_of(dtype), x.str(), weights.str(), y.str(),
+                     axis(axes[0]), axis(axes[1]));
 }
 
 std::function<void()> ConvolutionPlan::bind(void* x, void* weights, void* y,

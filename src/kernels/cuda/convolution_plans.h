@@ -19,7 +19,7 @@ struct Convolution {
   Pass pass;
   Shape x, weights, y;
   WindowAxes axes;
-  DType dtype;  // f32 or bf16: cuDNN has no plan with bf16 here and f32 there; sums are f32
+  DType dtype;        // f32 or bf16: cuDNN has no plan with bf16 here and f32 there; sums are f32
   bool tf32 = false;  // f32's operands may be rounded
 
   /// Of a node of op conv2d, dense or one of their gradients.
@@ -46,8 +46,8 @@ class ConvolutionPlan {
   std::shared_ptr<const CudnnObject> plan_;
 };
 
-/// The first dozen in cuDNN's order of merit. Each gives the same bits every time. In f32 without TF32 all products are
-/// IEEE's; none of them by large Winograd tiles, which are less exact.
+/// The first dozen in cuDNN's order of merit. Each gives the same bits every time. In f32 without
+/// TF32 all products are IEEE's; none of them by large Winograd tiles, which are less exact.
 std::vector<ConvolutionPlan> convolution_plans(const Convolution& convolution,
                                                const CudnnObject& gpu);
 

@@ -143,8 +143,8 @@ struct ClipScale {
 void GridMath::update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
                       int64_t n) const {
   const auto in = [](const void* p) { return static_cast<const float*>(p); };
-  const Numbers numbers{steps_in_blocks_ ? UpdateStep{} : step,
-                        steps_in_blocks_ ? &step : nullptr, spans.gradient_scale};
+  const Numbers numbers{steps_in_blocks_ ? UpdateStep{} : step, steps_in_blocks_ ? &step : nullptr,
+                        spans.gradient_scale};
   const float *const w = in(spans.weights), *const g = in(spans.gradient);
   auto *const slot = as<float>(spans.slots[0]), *const next = as<float>(spans.next);
   if (&rule == &kSgd) {
