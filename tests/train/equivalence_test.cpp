@@ -19,7 +19,7 @@ using testing::TinyData;
 using testing::values_of;
 
 /// No batch norm: its statistics are those of a learner's own batch.
-Tensor net(Tensor x) {
+Tensor plain_net(Tensor x) {
   x = max_pool(relu(conv2d(x, Conv2d{.filters = 5, .padding = 1})), 2);
   return dense(dropout(relu(dense(x, Dense{.outputs = 16})), 0.2f), Dense{.outputs = 10});
 }
@@ -37,7 +37,7 @@ class Equivalence : public ::testing::Test {
   /// The weights after training, and the losses of its epochs.
   std::vector<float> trained(TrainOptions o) {
     o.out = (runs_.path() / std::to_string(runs_made_++)).string();
-    const TrainResult result = train(net, o);
+    const TrainResult result = train(plain_net, o);
     auto values = values_of(load(*o.out), Checkpoint::Role::parameter, 0);
     for (const EpochRecord& e : result.history) values.push_back(static_cast<float>(e.train_loss));
     return values;
