@@ -107,6 +107,7 @@ class Interrupted {
       observer_.note(fmt::format("the run began on {}, whose sums are rounded otherwise than on {}",
                                  before.device, options.device));
       before.device = options.device;
+      before.precision = options.precision;  // not all devices have each
     }
     check_same_run(with_recipe(before, recipe), with_recipe(options, recipe), "resume");
     const RunConfig config = config_of(options, recipe, observer_);

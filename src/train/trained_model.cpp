@@ -36,7 +36,8 @@ TrainOptions inference_options(const TrainOptions& trained) {
   o.crop = trained.crop;
   o.device = device_here(device_list(trained.device).kind);
   o.batch = trained.batch;
-  o.precision = trained.precision;
+  const bool rounds = trained.precision == "tf32" && o.device != kGpus;  // its products alone
+  o.precision = rounds ? "f32" : trained.precision;
   o.loss = trained.loss;
   o.label_smoothing = trained.label_smoothing;
   o.deterministic = trained.deterministic;

@@ -40,7 +40,7 @@ TEST_F(Completion, BashOffersCommandsOptionsAndValues) {
   EXPECT_EQ(offered("crossbow train --model = len"), "\nlenet\n");
   expect_says(offered("crossbow train --model ="), "\nresnet-32\n");
   EXPECT_EQ(offered("crossbow train --sync post"), "\npost-local-sgd\n");
-  EXPECT_EQ(offered("crossbow bench --precision ''"), "\nf32\nbf16\n");
+  EXPECT_EQ(offered("crossbow bench --precision ''"), "\nf32\ntf32\nbf16\n");
   EXPECT_EQ(offered("crossbow train --learners ''"), "\nauto\n");
   EXPECT_EQ(offered("crossbow train --device r"), "\nref\n");
   EXPECT_EQ(offered("crossbow eval --data image"), "\nimagefolder:\nimagenet:\n");

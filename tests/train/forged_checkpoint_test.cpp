@@ -197,10 +197,13 @@ TEST_F(ForgedCheckpoint, ARunOfAGpuGoesOnWithoutOne) {
   const std::string text = read_text_file(path, 1 << 20);
   const std::vector<uint8_t> file(text.begin(), text.end());
   json forged = run_of(file);
-  const std::string config = forged["config"];
-  forged["config"] =
-      std::regex_replace(config, std::regex("(^|\n)device = [^\n]*"), "$1device = 'cuda'");
-  ASSERT_NE(forged["config"], config);
+  std::string config = forged["config"];
+  for (const auto& [name, value] : {std::pair{"device", "cuda"}, {"precision", "tf32"}}) {
+    const std::regex line(fmt::format("(^|\n){} = [^\n]*", name));
+    ASSERT_TRUE(std::regex_search(config, line));
+    config = std::regex_replace(config, line, fmt::format("$1{} = '{}'", name, value));
+  }
+  forged["config"] = config;
   write_file_atomically(path, {with_text(file, "run", forged.dump())});
   const TrainedModel evaluated(
       *o.out, [](TrainOptions own) { return own; }, [](auto) {});
