@@ -34,7 +34,8 @@ find_library(CROSSBOW_CUDNN_LIBRARY libcudnn.so.9 HINTS ${cuda_root} PATH_SUFFIX
 set(nvcc_flags -std=c++20 -O3 --expt-relaxed-constexpr -ccbin ${CMAKE_CXX_COMPILER}
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
   # fmt 9 takes nvcc for a compiler without constexpr, and nvcc does not follow its consteval.
-  -DFMT_USE_CONSTEXPR=1 -DFMT_CONSTEVAL=constexpr -I${CMAKE_CURRENT_SOURCE_DIR})
+  -DFMT_USE_CONSTEXPR=1 -DFMT_CONSTEVAL=constexpr -I${CMAKE_CURRENT_SOURCE_DIR}
+  -no-compress)  # a test reads the PTX
 if(CMAKE_POSITION_INDEPENDENT_CODE)
   list(APPEND nvcc_flags -Xcompiler=-fPIC)
 endif()

@@ -17,6 +17,8 @@ import time
 
 from bench import CROSSBOW, ROOT, listed, log, parser_of
 from bench.gpu import ours, speed, tests
+from bench.gpu.jobs import Job, fields_of
+from bench.learning.results import Results, select
 from bench.nets import NETS
 
 STAGES = {"tests": tests.stage, "speed": speed.stage, "checks": tests.check_stage}
@@ -26,25 +28,6 @@ Examples:
   scripts/gpu-check --out results                   there, or where Crossbow was built
   scripts/gpu-check --stages speed --models lenet --batches 16 --precisions f32
 """
-
-
-class Results:
-    def __init__(self, path):
-        self.path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self.records = [json.loads(line) for line in lines]
-
-    def of(self, stage):
-        return (record for record in self.records if record["stage"] == stage)
-
-    def find(self, stage, key):
-        return next((record for record in self.of(stage) if record["key"] == key), None)
-
-    def add(self, stage, key, **values):
-        record = {"stage": stage, "key": key, **values}
-        self.records.append(record)
-        with open(self.path, "a") as file:
-            file.write(json.dumps(record) + "\n")
 
 
 def said(command, environment=None):
@@ -66,7 +49,7 @@ def machine():
     return {
         "gpu": said(query),
         "crossbow": said([CROSSBOW, "devices"], ours.environment()),
-        "cudnn": str(ours.cudnn_of_python() or "the system's"),
+        "cudnn": ", ".join(map(str, ours.libraries_of_python()[:1])) or "the system's",
         "pytorch": version_of("torch"),
         "jax": version_of("jax"),
         "cpu": f"{os.cpu_count()} CPUs, {platform.platform()}",
@@ -98,7 +81,8 @@ def parse_arguments():
 
 
 def report(args, results):
-    lines = [f"- {name}: {text}" for r in results.of("machine") for name, text in r["key"].items()]
+    machines = select(results.lines.values(), stage="machine")
+    lines = [f"- {name}: {text}" for r in machines for name, text in fields_of(r).items()]
     parts = ["# Crossbow on a GPU\n", "\n".join(lines) + "\n"]
     parts += [*tests.tables(results), *speed.tables(results)]
     (args.out / "report.md").write_text("\n".join(parts))
@@ -115,9 +99,9 @@ def main():
     args.work = args.out / "work"
     args.work.mkdir(parents=True, exist_ok=True)
     results = Results(args.out / "results.jsonl")
-    here = machine()
-    if not results.find("machine", here):
-        results.add("machine", here)
+    here = Job("machine", machine())
+    if not results.find(here):
+        results.add(here, {})
     start = time.monotonic()
     done = True
     try:

@@ -44,15 +44,8 @@ def prepare(args):
     images = [torch.randn(args.batch, *shape, device="cuda") for _ in range(n)]
     labels = [torch.randint(classes, (args.batch,), device="cuda") for _ in range(n)]
     if len(shape) == 3 and "nchw" not in args.variant:
-        net = net.to(memory_format=torch.channels_last)
-        images = [x.contiguous(memory_format=torch.channels_last) for x in images]
-    optimizer = torch.optim.SGD(
-        net.parameters(),
-        lr=nets.LEARNING_RATE,
-        momentum=nets.MOMENTUM,
-        weight_decay=nets.WEIGHT_DECAY,
-        fused=True,
-    )
+        net, images = torch_nets.channels_last(net, images)
+    optimizer = torch_nets.sgd(net, fused=True)
 
     def loss_of(x, y):
         with torch.autocast("cuda", torch.bfloat16, enabled=args.precision == "bf16"):

@@ -1,15 +1,15 @@
 """Images a second of training steps: Crossbow's learners beside PyTorch and JAX, one after the
 other on the GPU. A line of the results is one side of one case; what is there is not run again."""
 
-import json
 import os
-import signal
-import subprocess
 import sys
 
-from bench import CROSSBOW, Failed, last_line, log, table
+from bench import CROSSBOW, Failed, log, table
 from bench.gpu import ours
+from bench.gpu.jobs import Job, fields_of
+from bench.learning.results import select
 from bench.nets import NETS
+from bench.peers.sides import Process, TooLate, ask_crossbow, options_of
 
 SECONDS = 2.0
 LEARNERS = [1, 8, 4, 16, 2, 32]
@@ -39,50 +39,27 @@ def cases(models, batches, precisions):
     ]
 
 
-def options_of(case):
-    return [word for name, value in case.items() for word in (f"--{name}", str(value))]
-
-
-def run(command, limit, text=None, environment=None):
-    """Its standard output. The process and all that it has started end with the limit."""
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        out, errors = process.communicate(text, timeout=limit)
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"no answer within {limit:.0f} s") from error
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    if process.returncode != 0:
-        raise Failed(f"exit status {process.returncode}: {last_line(errors)}")
-    return out
-
-
 def measure_crossbow(case, learners, limit):
     command = [CROSSBOW, "bench", "--json", "--device", "cuda", *options_of(case)]
-    command += ["--learners", learners, "--sync", "none" if learners == 1 else "sma"]
-    command += ["--seconds", SECONDS]
-    answer = json.loads(run(command, limit, environment=ours.environment()))
-    expected = NETS[case["model"]][2]
-    if answer["parameters"] != expected:
-        raise Failed(f"it has {answer['parameters']} parameters, not {expected}")
+    command += ["--learners", str(learners), "--sync", "none" if learners == 1 else "sma"]
+    command += ["--seconds", str(SECONDS)]
+    parameters = NETS[case["model"]][2]
+    answer, _ = ask_crossbow(command, parameters, limit, ours.environment())
     return answer["images_per_second"]
 
 
 def measure_peer(case, peer, variant, limit):
-    command = [sys.executable, "-m", f"bench.gpu.{peer}_peer", *options_of(case)]
-    out = run([*command, "--variant", variant], limit, f"{SECONDS}\n{SECONDS}\n")
-    answers = [json.loads(line) for line in out.splitlines()]
-    return max(a["images_per_second"] for a in answers if "images_per_second" in a)
+    module, cpus = f"bench.gpu.{peer}_peer", os.sched_getaffinity(0)
+    process = Process(sys.executable, module, case, variant, cpus)
+    try:
+        process.prepared(limit)
+        rates = []
+        for _ in range(2):
+            process.ask(SECONDS)
+            rates.append(process.measured(SECONDS))
+        return max(rates)
+    finally:
+        process.stop()
 
 
 def sides():
@@ -102,18 +79,18 @@ def measure(case, side, variant, limit):
     return measure_peer(case, side, variant, limit)
 
 
-def measure_and_note(key, case, results, left):
+def measure_and_note(job, case, results, left):
     """False if there was too little time."""
-    limit, text = min(PEER_LIMIT, left()), " ".join(map(str, key.values()))
+    limit, text = min(PEER_LIMIT, left()), " ".join(map(str, job.fields.values()))
     try:
-        rate = measure(case, key["side"], key["variant"], limit)
+        rate = measure(case, job.fields["side"], job.fields["variant"], limit)
     except Failed as failure:
         log(f"  {text}: {failure}")
-        if limit < PEER_LIMIT and str(failure).startswith("no answer"):
+        if limit < PEER_LIMIT and isinstance(failure, TooLate):
             return False
-        results.add("speed", key, failure=str(failure))
+        results.add(job, {"failure": str(failure)})
         return True
-    results.add("speed", key, images_per_second=rate)
+    results.add(job, {"images_per_second": rate})
     log(f"  {text}: {rate:,.0f} images/s")
     return True
 
@@ -122,11 +99,11 @@ def stage(args, results, left):
     all_cases = cases(args.models, args.batches, args.precisions)
     for side, variant in sides():
         for case in all_cases:
-            key = {**case, "side": side, "variant": variant}
+            job = Job("speed", {**case, "side": side, "variant": variant})
             wanted = side == "crossbow" or side in args.peers
-            if not wanted or not makes_sense(case, side, variant) or results.find("speed", key):
+            if not wanted or not makes_sense(case, side, variant) or results.find(job):
                 continue
-            if left() < 15 or not measure_and_note(key, case, results, left):
+            if left() < 15 or not measure_and_note(job, case, results, left):
                 return False
     return True
 
@@ -160,8 +137,8 @@ def row(case, rates):
 def tables(results):
     by_case = {}
     failures = []
-    for record in results.of("speed"):
-        key = dict(record["key"])
+    for record in select(results.lines.values(), stage="speed"):
+        key = fields_of(record)
         side = (key.pop("side"), key.pop("variant"))
         if "failure" in record:
             failures.append(f"- {key['model']} {side[0]} {side[1]}: {record['failure']}")

@@ -8,6 +8,8 @@ import time
 
 from bench import last_line, log, table
 from bench.gpu import ours
+from bench.gpu.jobs import Job, fields_of
+from bench.learning.results import select
 
 SHARDS = 8
 KERNELS = "*OnGpuKernels*:OnGpuDevice.Q*:OnGpuDevice.C*"
@@ -56,8 +58,12 @@ def finish(processes, left):
 
 
 def stage(args, results, left):
-    todo = [s for s in range(SHARDS) if not results.find("tests", {"shard": s, "of": SHARDS})]
-    files = {shard: args.work / f"tests-{shard}.json" for shard in todo}
+    jobs = [Job("tests", {"shard": shard, "of": SHARDS}) for shard in range(SHARDS)]
+    files = {
+        job.fields["shard"]: args.work / f"tests-{job.fields['shard']}.json"
+        for job in jobs
+        if not results.find(job)
+    }
     processes = [start("*OnGpu*", shard, SHARDS, file) for shard, file in files.items()]
     whole = True
     for (shard, file), status in zip(files.items(), finish(processes, left)):
@@ -65,7 +71,7 @@ def stage(args, results, left):
         if found.get("ended") and left() <= 10:
             whole = False
             continue
-        results.add("tests", {"shard": shard, "of": SHARDS}, **found)
+        results.add(jobs[shard], found)
         for test in found["failed"]:
             log(f"  failed: {test['name']}: {test['why'][:300]}")
         if found.get("ended"):
@@ -79,7 +85,8 @@ def check_stage(args, results, left):
         log("  no compute-sanitizer here")
         return True
     for tool, filter in CHECKS.items():
-        if results.find("checks", {"tool": tool}):
+        job = Job("checks", {"tool": tool})
+        if results.find(job):
             continue
         if left() < 30:
             return False
@@ -89,21 +96,21 @@ def check_stage(args, results, left):
         found = outcome(out, status)
         if found.get("ended") and left() <= 10:
             return False
-        results.add("checks", {"tool": tool}, **found)
+        results.add(job, found)
         log(f"  {tool}: {found['ran']} tests, exit status {status}")
     return True
 
 
 def tables(results):
     for name in ("tests", "checks"):
-        records = list(results.of(name))
+        records = select(results.lines.values(), stage=name)
         if not records:
             continue
         ran = sum(r["ran"] for r in records)
         failed = [test for r in records for test in r["failed"]]
         yield f"## {name.capitalize()}: {ran} ran, {len(failed)} failed\n"
         rows = [
-            [" ".join(str(v) for v in r["key"].values()), r["ran"], r.get("ended", r.get("status"))]
+            [" ".join(map(str, fields_of(r).values())), r["ran"], r.get("ended", r.get("status"))]
             for r in records
         ]
         yield table(["part", "tests", "exit status"], rows)

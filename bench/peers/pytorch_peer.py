@@ -24,15 +24,9 @@ def prepare(args):
     images = [torch.randn(args.batch, *shape) for _ in range(BATCHES_IN_MEMORY)]
     labels = [torch.randint(classes, (args.batch,)) for _ in range(BATCHES_IN_MEMORY)]
     if "nhwc" in args.variant and len(shape) == 3:
-        net = net.to(memory_format=torch.channels_last)
-        images = [x.contiguous(memory_format=torch.channels_last) for x in images]
-    optimizer = torch.optim.SGD(
-        net.parameters(),
-        lr=nets.LEARNING_RATE,
-        momentum=nets.MOMENTUM,
-        weight_decay=nets.WEIGHT_DECAY,
-        **{"foreach" if "foreach" in args.variant else "fused": True},
-    )
+        net, images = torch_nets.channels_last(net, images)
+    how = "foreach" if "foreach" in args.variant else "fused"
+    optimizer = torch_nets.sgd(net, **{how: True})
 
     def loss_of(x, y):
         with torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16"):

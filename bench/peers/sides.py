@@ -19,9 +19,30 @@ class IllegalInstruction(Failed):
     pass
 
 
+class TooLate(Failed):
+    def __init__(self, limit):
+        super().__init__(f"no answer within {limit:.0f} s")
+
+
 def options_of(case):
     names = ("model", "batch", "precision")
     return [word for name in names for word in (f"--{name}", str(case[name]))]
+
+
+def ask_crossbow(command, parameters, limit, environment=None):
+    """What crossbow bench answers, of a net of so many parameters, and what it says beside."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TooLate(limit) from error
+    if done.returncode != 0:
+        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
+    answer = json.loads(done.stdout)
+    if answer["parameters"] != parameters:
+        raise Failed(f"it has {answer['parameters']} parameters, not {parameters}")
+    return answer, done.stderr
 
 
 class Crossbow:
@@ -38,27 +59,17 @@ class Crossbow:
         ]
 
     def measure(self, seconds):
-        limit = 60 + 10 * seconds
         command = [*self.command, "--seconds", str(seconds)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-        except subprocess.TimeoutExpired as error:
-            raise Failed(f"no answer within {limit:.0f} s") from error
-        if done.returncode != 0:
-            raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
-        answer = json.loads(done.stdout)
-        if answer["parameters"] != self.parameters:
-            raise Failed(f"it has {answer['parameters']} parameters, not {self.parameters}")
-        self.reached.append(float(re.search(r"(\d+) % reached", done.stderr).group(1)))
+        answer, said = ask_crossbow(command, self.parameters, 60 + 10 * seconds)
+        self.reached.append(float(re.search(r"(\d+) % reached", said).group(1)))
         return answer["images_per_second"]
 
 
 class Process:
     """A peer's process, which stays warm between measurements."""
 
-    def __init__(self, peer, case, variant, cpus):
-        command = [PEERS_PYTHON, "-m", f"bench.peers.{peer}_peer", *options_of(case)]
-        command += ["--variant", variant]
+    def __init__(self, python, module, case, variant, cpus):
+        command = [python, "-m", module, *options_of(case), "--variant", variant]
         cache = PEERS_PYTHON.parent.parent / "inductor-cache"
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
@@ -73,9 +84,9 @@ class Process:
             env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
         )
 
-    def prepared(self):
+    def prepared(self, limit=PREPARE_LIMIT):
         """The seconds until the peer was compiled and warm."""
-        return self.answer(PREPARE_LIMIT)["prepare_seconds"]
+        return self.answer(limit)["prepare_seconds"]
 
     def ask(self, seconds):
         with contextlib.suppress(OSError):  # it has died: answer() says of what
@@ -95,7 +106,7 @@ class Process:
             return json.loads(line)
         status = self.process.wait()
         if status == -signal.SIGKILL:
-            raise Failed(f"no answer within {limit:.0f} s")
+            raise TooLate(limit)
         if status == -signal.SIGILL:
             raise IllegalInstruction("illegal instruction")
         self.errors.seek(0)
@@ -119,7 +130,8 @@ class Peers:
 
     def __init__(self, peer, case, variant, groups):
         self.variant = variant
-        self.processes = [Process(peer, case, variant, cpus) for cpus in groups]
+        module = f"bench.peers.{peer}_peer"
+        self.processes = [Process(PEERS_PYTHON, module, case, variant, cpus) for cpus in groups]
 
     def start(self):
         """Returns the seconds until all were compiled and warm."""

@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 #include "core/machine.h"
-#include "device/gpus.h"
+#include "device/device.h"
 #include "kernels/cpu/version.h"
 
 namespace crossbow::cli {
@@ -40,7 +40,7 @@ void print_gpus(const DeviceKind& kind) {
 }
 
 int run(bool json) {
-  const DeviceKind cpu = device_kind("cpu"), cuda = gpus();
+  const DeviceKind cpu = device_kind("cpu"), cuda = device_kind(kGpus);
   if (json) {
     print_json({{"kinds", {to_json("cpu", cpu), to_json("cuda", cuda)}}});
   } else {

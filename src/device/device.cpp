@@ -69,6 +69,10 @@ bool is_device(std::string_view kind) {
   return registry().find(kind) != nullptr;
 }
 
+bool is_missing(std::string_view kind) {
+  return is_device(kind) && device_kind(kind).devices == 0;
+}
+
 DeviceKind device_kind(std::string_view kind) {
   return find(kind).describe();
 }

@@ -114,12 +114,16 @@ struct DeviceKind {
   int cores = 1;  // of those, how many may be busy at a time
 };
 
-/// The i-th device of a kind: "cpu", "ref". Each call gives the same one. Throws Error if there is
-/// none.
+inline constexpr std::string_view kGpus = "cuda";  // known in builds without kernels for them, too
+
+/// The i-th device of a kind: "cpu", "cuda", "ref". Each call gives the same one. Throws Error if
+/// there is none.
 Device& find_device(std::string_view kind, int index = 0);
 bool is_device(std::string_view kind);
 /// Throws as find_device does.
 DeviceKind device_kind(std::string_view kind);
+/// Whether there is such a kind, and this machine has none of it.
+bool is_missing(std::string_view kind);
 
 /// `const RegisterDevice k{"cpu", describe, make};`; `make` is called once an index.
 struct RegisterDevice {

@@ -10,7 +10,7 @@
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "device/gpus.h"
+#include "device/device.h"
 #include "ops/batch_norm.h"
 #include "train/clock_config.h"
 #include "train/team_config.h"

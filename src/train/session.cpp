@@ -131,7 +131,7 @@ class Session::State {
   Shape batch_shape(int64_t rows) const { return {rows, image_[0], image_[1], image_[2]}; }
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
   float step(const float* images, const int32_t* labels, int64_t rows, int64_t first_sample);
-  void clip_and_update(const UpdateStep& step);
+  void update(const UpdateStep& step);
   Sums evaluate(const float* images, const int32_t* labels, int64_t rows);
   const TeamConfig& team() const { return config_.teams.front(); }
   const data::Dataset& dataset() const;
@@ -235,13 +235,13 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
   step.first_sample = static_cast<uint64_t>(first_sample);
   step.update = config_.optimizer.at(lr_);
   program.run(step);
-  if (!model_.options().update) clip_and_update(step.update);
+  if (!model_.options().update) update(step.update);
   ++steps_;
   return static_cast<float>(program.scalar("loss"));
 }
 
 /// By the gradient that the last step's program has left.
-void Session::State::clip_and_update(const UpdateStep& step) {
+void Session::State::update(const UpdateStep& step) {
   const VectorMath& math = workspace_->queue().math(layout().dtype);
   const int64_t n = layout().parameter_elements;
   double* scale = nullptr;

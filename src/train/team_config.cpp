@@ -5,7 +5,7 @@
 
 #include "comm/world.h"
 #include "core/error.h"
-#include "device/gpus.h"
+#include "device/device.h"
 #include "train/clock_config.h"
 #include "train/nodes_config.h"
 
@@ -43,7 +43,7 @@ SyncOptions sync_options(const TrainOptions& o, int learners) {
 
 DeviceList device_list(std::string_view text) {
   const std::string kind(text.substr(0, text.find(':')));
-  if (kind == text || (kind != kGpus && !is_device(kind))) return {std::string(text), 1};
+  if (kind == text || !is_device(kind)) return {std::string(text), 1};
   std::string counted = kind + ":0";
   for (int count = 1; counted.size() <= text.size(); ++count) {
     if (counted == text) return {kind, count};

@@ -5,7 +5,7 @@
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "device/gpus.h"
+#include "device/device.h"
 #include "train/clock_config.h"
 #include "train/config.h"
 #include "train/nodes_config.h"
@@ -54,11 +54,6 @@ void expect_text(const std::string& folder) {
   }
 }
 
-/// Its GPUs are missing here: it can go on with other devices only.
-bool is_elsewhere(const TrainOptions& options) {
-  return device_list(options.device).kind == kGpus && gpus().devices == 0;
-}
-
 /// A run goes on with devices of another kind, one for one.
 void expect_as_many_devices(const TrainOptions& before, const TrainOptions& now) {
   const int had = device_list(before.device).count, has = device_list(now.device).count;
@@ -81,7 +76,8 @@ class Interrupted {
     try {
       TrainOptions options = from_->options;
       options.resume = folder;
-      if (!is_elsewhere(options)) resolve(options, Recipe{});
+      // What has no such devices here can go on with others only.
+      if (!is_missing(device_list(options.device).kind)) resolve(options, Recipe{});
     } catch (const UsageError& e) {
       fail("cannot go on with {}: {}", folder, e.what());
     }

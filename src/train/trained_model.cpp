@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "device/gpus.h"
+#include "device/device.h"
 #include "models/model.h"
 #include "plan/tuner.h"
 #include "train/notes.h"
@@ -23,18 +23,14 @@ Checkpoint load(const std::filesystem::path& run,
   return checkpoint;
 }
 
-/// Of that kind, if there are any here.
-std::string device_here(const std::string& kind) {
-  return kind == kGpus && gpus().devices == 0 ? "cpu" : kind;
-}
-
 /// Nothing of how it was trained: one learner's program, on all of this machine's cores.
 TrainOptions inference_options(const TrainOptions& trained) {
   TrainOptions o;
   o.model = trained.model;
   o.data = trained.data;
   o.crop = trained.crop;
-  o.device = device_here(device_list(trained.device).kind);
+  const std::string kind = device_list(trained.device).kind;
+  o.device = is_missing(kind) ? "cpu" : kind;
   o.batch = trained.batch;
   const bool rounds = trained.precision == "tf32" && o.device != kGpus;  // its products alone
   o.precision = rounds ? "f32" : trained.precision;

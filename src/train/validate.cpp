@@ -8,7 +8,7 @@
 #include "core/nearest.h"
 #include "core/text.h"
 #include "data/memory.h"
-#include "device/gpus.h"
+#include "device/device.h"
 #include "passes/freeze.h"
 #include "sync/async.h"
 #include "sync/check_options.h"
@@ -57,11 +57,8 @@ void validate_texts(const TrainOptions& o) {
 
 void validate_device(const TrainOptions& o) {
   const DeviceList devices = device_list(o.device);
-  const bool is_gpu = devices.kind == kGpus;
-  if (!is_gpu && !is_device(devices.kind)) {
-    expect_name("device", devices.kind, {"cpu", kGpus, "ref"});
-  }
-  const DeviceKind kind = is_gpu ? gpus() : device_kind(devices.kind);
+  if (!is_device(devices.kind)) expect_name("device", devices.kind, {"cpu", kGpus, "ref"});
+  const DeviceKind kind = device_kind(devices.kind);
   if (kind.devices == 0) fail_usage("`device` {}: there is no GPU: {}", o.device, kind.why_none);
   if (devices.count > kind.devices) {
     fail_usage("`device` {}: this process may use {} of kind {}{}", o.device,

@@ -7,10 +7,7 @@ namespace crossbow::testing {
 namespace {
 
 CompileOptions on_fibres(DType precision = DType::f32) {
-  CompileOptions options;
-  options.device = "fibres";
-  options.precision = precision;
-  return options;
+  return on_device("fibres", precision);
 }
 
 class GpuKernels : public ::testing::TestWithParam<const Op*> {};
@@ -31,16 +28,7 @@ TEST_P(GpuKernels, Bf16) {
 
 /// Fibres run in another order each time.
 TEST_P(GpuKernels, SameBitsInAnyOrder) {
-  for (const Case& c : GetParam()->cases()) {
-    SCOPED_TRACE(c.name);
-    const Graph graph = joint_graph(*GetParam(), c);
-    GraphRun first(graph, on_fibres()), second(graph, on_fibres());
-    first.run();
-    second.run();
-    EXPECT_EQ(first.values("y"), second.values("y"));
-    EXPECT_TRUE(same_bytes(first.replica().gradients, second.replica().gradients));
-    EXPECT_TRUE(same_bytes(first.replica().states, second.replica().states));
-  }
+  expect_same_bits_again(*GetParam(), on_fibres());
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, GpuKernels, ::testing::ValuesIn(ops_of_gpus()), op_name);

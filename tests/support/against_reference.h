@@ -50,6 +50,22 @@ inline void expect_cases_agree(
   }
 }
 
+/// Of every case of the op whenever it is run.
+inline void expect_same_bits_again(const Op& op, const CompileOptions& options) {
+  for (const Case& c : op.cases()) {
+    SCOPED_TRACE(c.name);
+    const Graph graph = joint_graph(op, c);
+    GraphRun first(graph, options), second(graph, options);
+    first.run();
+    second.run();
+    EXPECT_EQ(first.values("y"), second.values("y"));
+    EXPECT_TRUE(same_bytes(first.replica().gradients, second.replica().gradients));
+    EXPECT_TRUE(same_bytes(first.replica().states, second.replica().states));
+    for (int times = 0; times < 2; ++times) second.run();  // as a recording, where there are such
+    EXPECT_TRUE(same_bytes(first.replica().gradients, second.replica().gradients));
+  }
+}
+
 inline Graph plain_net(const Model& model) {
   return with_gradients(small_model(model));
 }

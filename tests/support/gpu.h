@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "device/gpus.h"
+#include "device/device.h"
 
 namespace crossbow::testing {
 
 inline bool has_gpu() {
-  return gpus().devices > 0;
+  return !is_missing(kGpus);
 }
 
 /// The first GPU; elsewhere a late device with a GPU's kernels, which tries the tests.

@@ -19,6 +19,7 @@
 #include "ops/sparse_rows.h"
 #include "passes/autodiff.h"
 #include "plan/program.h"
+#include "support/relative_error.h"
 
 namespace crossbow {
 
@@ -42,6 +43,13 @@ inline CompileOptions cpu(DType precision = DType::f32, int threads = 1) {
   CompileOptions options;
   options.precision = precision;
   options.threads = threads;
+  return options;
+}
+
+inline CompileOptions on_device(const std::string& name, DType precision = DType::f32) {
+  CompileOptions options;
+  options.device = name;
+  options.precision = precision;
   return options;
 }
 
@@ -291,17 +299,6 @@ class GraphRun {
 
 inline bool same_bytes(const Buffer& a, const Buffer& b) {
   return a.size() == b.size() && (a.size() == 0 || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
-/// |actual − expected| / |expected| in the Euclidean norm; absolute where `expected` is zero.
-inline double relative_error(std::span<const double> actual, std::span<const double> expected) {
-  if (actual.size() != expected.size()) return INFINITY;
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(norm > 0 ? difference / norm : difference);
 }
 
 /// The case's graph with outputs "y" and "loss": y itself if it is a scalar, else its mean squared

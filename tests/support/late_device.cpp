@@ -386,23 +386,15 @@ DeviceKind four_devices() {
   return {.devices = 4};
 }
 
-template <typename Names>
-std::unique_ptr<Device> make(int) {
-  return std::make_unique<LateDevice>(Names::kernels, Names::math);
-}
-struct Cpu {
-  static constexpr std::string_view kernels = "cpu", math = "cpu";
-};
-struct Reference {
-  static constexpr std::string_view kernels = "ref", math = "ref";
-};
-struct Gpu {
-  static constexpr std::string_view kernels = "fibres", math = "fibres queue";
-};
-
-const RegisterDevice kLate{"late", four_devices, make<Cpu>};
-const RegisterDevice kLateRef{"late-ref", four_devices, make<Reference>};
-const RegisterDevice kLateGpu{"late-gpu", four_devices, make<Gpu>};
+const RegisterDevice kLate{"late", four_devices, [](int) -> std::unique_ptr<Device> {
+                             return std::make_unique<LateDevice>("cpu", "cpu");
+                           }};
+const RegisterDevice kLateRef{"late-ref", four_devices, [](int) -> std::unique_ptr<Device> {
+                                return std::make_unique<LateDevice>("ref", "ref");
+                              }};
+const RegisterDevice kLateGpu{"late-gpu", four_devices, [](int) -> std::unique_ptr<Device> {
+                                return std::make_unique<LateDevice>("fibres", "fibres queue");
+                              }};
 
 }  // namespace
 

@@ -2,11 +2,10 @@
 // net, its data, augmentation and dropout.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "core/machine.h"
 #include "ops/activation.h"
 #include "ops/dropout.h"
+#include "support/relative_error.h"
 #include "train/checkpoints.h"
 #include "train/tiny_run.h"
 
@@ -43,13 +42,7 @@ class Equivalence : public ::testing::Test {
     return values;
   }
   static void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
-    ASSERT_EQ(a.size(), b.size());
-    double distance = 0, norm = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      distance += (a[i] - b[i]) * (a[i] - b[i]);
-      norm += a[i] * a[i];
-    }
-    EXPECT_LT(std::sqrt(distance / norm), 2e-5);
+    EXPECT_LT(testing::relative_error(b, a), 2e-5);
   }
 
   TinyData data_;

@@ -2,11 +2,10 @@
 // checkpoints are of use elsewhere.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "models/model.h"
 #include "support/gpu.h"
 #include "support/late_device.h"
+#include "support/relative_error.h"
 #include "train/benchmark.h"
 #include "train/checkpoints.h"
 #include "train/run_config.h"
@@ -35,16 +34,6 @@ class OnGpuRun : public ::testing::Test {
     }
     return all;
   }
-  /// As a share of the first.
-  static double difference(const std::vector<float>& a, const std::vector<float>& b) {
-    if (a.size() != b.size()) return INFINITY;
-    double distance = 0, norm = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      distance += (a[i] - b[i]) * (a[i] - b[i]);
-      norm += a[i] * a[i];
-    }
-    return std::sqrt(distance / norm);
-  }
   /// Where a late device stands for the GPU, its work is done at other times.
   const WithLateOptions late_{{.pace = LateOptions::Pace::random}};
   TinyData data_;
@@ -63,7 +52,7 @@ TEST_P(OnGpuAlgorithms, AreTheReferencesButForRounding) {
     return trained(o);
   };
   const std::vector<float> found = of(gpu());
-  EXPECT_LT(difference(of("ref"), found), 2e-5);
+  EXPECT_LT(relative_error(found, of("ref")), 2e-5);
   EXPECT_EQ(found, of(gpu()));
 }
 
@@ -85,7 +74,7 @@ TEST_F(OnGpuRun, ManyLearnersOfLittleBatches) {
       o.epochs = has_gpu() ? 6 : 1;
       return trained(o);
     };
-    EXPECT_LT(difference(of("ref"), of(gpu())), 1e-3);
+    EXPECT_LT(relative_error(of(gpu()), of("ref")), 1e-3);
   }
 }
 
@@ -133,7 +122,7 @@ TEST_F(OnGpuRun, GoesOnElsewhere) {
     const auto z = [](const TrainOptions& run) {
       return values_of(load(*run.out), Checkpoint::Role::parameter, 0);
     };
-    EXPECT_LT(difference(z(whole), z(o)), 1e-4) << first << " to " << second;
+    EXPECT_LT(relative_error(z(o), z(whole)), 1e-4) << first << " to " << second;
   }
 }
 

@@ -17,7 +17,7 @@
 namespace crossbow::cuda {
 namespace {
 
-constexpr std::string_view kKernels = "cuda";
+constexpr std::string_view kKernels = kGpus;
 constexpr int kOldestCapability = 8;  // cmake/cuda.cmake compiles for it and for later ones
 /// Vector math that takes the numbers of an update from the host.
 constexpr std::string_view kQueueMath = "cuda queue";
@@ -201,18 +201,15 @@ class CudaDevice : public Device, public Gpu {
       fail("GPU {}, {}, has compute capability {}.{}, and this build's kernels need {}.0 or later",
            index, of.name, of.major, of.minor, kOldestCapability);
     }
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    name_ = fmt::format("{}, driver for CUDA {}", of.name, version_text(driver));
     use_device(index);
     // A learner's thread that waits leaves its core to those that give work.
     check(cudaSetDeviceFlags(cudaDeviceScheduleYield), "preparing a GPU");
   }
 
-  std::string name() const override {
-    cudaDeviceProp of;
-    check(cudaGetDeviceProperties(&of, index_), "asking a GPU for its name");
-    int driver = 0;
-    check(cudaDriverGetVersion(&driver), "asking for the driver's version");
-    return fmt::format("{}, driver for CUDA {}", of.name, version_text(driver));
-  }
+  std::string name() const override { return name_; }
   CudnnObject cudnn_properties() const override { return gpu_properties(index_); }
   std::string_view kernels() const override { return kKernels; }
   bool is_host() const override { return false; }
@@ -256,6 +253,7 @@ class CudaDevice : public Device, public Gpu {
   }
 
   const int index_;
+  std::string name_;
 };
 
 /// That the GPUs cannot be used; empty if they can.

@@ -210,8 +210,9 @@ std::vector<CudnnObject> CudnnObject::get_objects(cudnnBackendAttributeName_t na
 
 void CudnnObject::execute(const CudnnObject& operands) const {
   const std::lock_guard lock(capture_mutex());
-  expect(cudnn().set_stream(handle(), current_stream()), "choosing a stream");
-  expect(cudnn().execute(handle(), object_, operands.object_), "giving a GPU work");
+  const cudnnHandle_t own = handle();
+  expect(cudnn().set_stream(own, current_stream()), "choosing a stream");
+  expect(cudnn().execute(own, object_, operands.object_), "giving a GPU work");
 }
 
 std::string cudnn_version() {

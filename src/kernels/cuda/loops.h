@@ -2,14 +2,17 @@
 // over the rows of each channel. Sums are added up in an order that the sizes alone decide.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/cuda/grid.h"
 
 namespace crossbow::CROSSBOW_GRID {
 
+/// std::min and std::max take references, and a GPU's code has no constant to refer to.
+constexpr int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 constexpr int64_t blocks_for(int64_t items, int64_t each) {
-  return std::max<int64_t>(1, (items + each - 1) / each);
+  return items > each ? (items + each - 1) / each : 1;
 }
 
 /// Of the warp's threads, for all of them; all threads of the block must come here.
@@ -50,7 +53,7 @@ struct ForEach {
 template <typename F>
 void for_each(int64_t n, const F& f) {
   constexpr int64_t kMostBlocks = 1 << 16;
-  launch(Grid{std::min(blocks_for(n, kThreads), kMostBlocks)}, ForEach<F>{f, n});
+  launch(Grid{smaller(blocks_for(n, kThreads), kMostBlocks)}, ForEach<F>{f, n});
 }
 
 // A sum of f(i), first by block.
@@ -60,7 +63,7 @@ constexpr int64_t kMostSummingBlocks = 256;
 
 /// Blocks that sum n elements; as many floats of scratch.
 constexpr int64_t summing_blocks(int64_t n) {
-  return std::min(blocks_for(n, kThreads * kSummedByThread), kMostSummingBlocks);
+  return smaller(blocks_for(n, kThreads * kSummedByThread), kMostSummingBlocks);
 }
 
 template <typename F>
@@ -122,7 +125,7 @@ struct Channels {
 
   constexpr int64_t columns() const { return blocks_for(channels, kWarp); }
   constexpr int64_t slices() const {
-    return std::min(blocks_for(rows, kWarps * kRowsOfWarp), kMostSlices);
+    return smaller(blocks_for(rows, kWarps * kRowsOfWarp), kMostSlices);
   }
   Grid grid() const { return {columns() * slices(), kThreads, kShared}; }
   constexpr size_t scratch_bytes() const {

@@ -60,12 +60,10 @@ struct Products {
     const auto& gpu = dynamic_cast<const Gpu&>(context.device);
     std::vector<PreparedKernel> candidates;
     for (const ConvolutionPlan& plan : known_plans(gpu, convolution)) {
-      const bool needs_none = own_bytes + plan.workspace_bytes == 0;
-      const size_t bytes = needs_none ? 0 : own_bytes + kAlignment + plan.workspace_bytes;
+      const size_t bytes = own_bytes + kAlignment + plan.workspace_bytes;
       PreparedKernel kernel{inputs, outputs, bytes, plan.name, {}};
       kernel.bind = [=](const Operands& o) -> Call {
-        auto* const scratch = static_cast<std::byte*>(o.scratch);
-        return bind(plan, o, needs_none ? nullptr : aligned(scratch + own_bytes));
+        return bind(plan, o, aligned(static_cast<std::byte*>(o.scratch) + own_bytes));
       };
       candidates.push_back(std::move(kernel));
     }

@@ -1,0 +1,16 @@
+// The device "cuda" in builds that have no kernels for it.
+#include "core/error.h"
+#include "device/device.h"
+
+namespace crossbow {
+namespace {
+
+constexpr const char* kWhyNone =
+    "this build has no GPU kernels; where nvcc 12 or later is in PATH, cmake adds them";
+
+const RegisterDevice kNone{
+    kGpus, [] { return DeviceKind{.devices = 0, .why_none = kWhyNone}; },
+    [](int) -> std::unique_ptr<Device> { fail("there is no GPU: {}", kWhyNone); }};
+
+}  // namespace
+}  // namespace crossbow
