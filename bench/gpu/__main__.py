@@ -5,7 +5,6 @@ What is done is a line of results.jsonl, so the command may be stopped or cut of
 again, it goes on where it was. report.md beside it holds the tables, and work/ what the tests said.
 """
 
-import argparse
 import importlib.util
 import json
 import os
@@ -16,8 +15,9 @@ import sys
 import time
 
 from bench import CROSSBOW, ROOT, listed, log, parser_of
-from bench.gpu import ours, speed, tests
+from bench.gpu import ours, speed, speed_tables, tests
 from bench.gpu.jobs import Job, fields_of
+from bench.gpu.order import LEARNERS
 from bench.learning.results import Results, select
 from bench.nets import NETS
 
@@ -64,11 +64,13 @@ def parse_arguments():
     about = "time after which no more is begun (default 450)"
     add("--seconds", type=float, default=450, metavar="S", help=about)
     add("--stages", type=listed(str), default=list(STAGES), metavar="S,S", help=", ".join(STAGES))
-    models = ["lenet", "resnet-32", "vgg-16", "mlp"]
+    models = ["resnet-32", "lenet", "vgg-16", "mlp"]
     add("--models", type=listed(str), default=models, metavar="M,M", help=f"of {', '.join(NETS)}")
     add("--batches", type=listed(int), default=[16, 64, 32], metavar="N,N", help="default 16,64,32")
-    precisions = ["f32", "tf32", "bf16"]
+    precisions = ["tf32", "bf16", "f32"]
     add("--precisions", type=listed(str), default=precisions, metavar="P,P", help="default all")
+    about = f"default {','.join(map(str, LEARNERS))}"
+    add("--learners", type=listed(int), default=LEARNERS, metavar="N,N", help=about)
     add("--peers", type=listed(str), metavar="P,P", help="default: those that are installed")
     args = parser.parse_args()
     for option, chosen, known in (("stages", args.stages, STAGES), ("models", args.models, NETS)):
@@ -84,7 +86,7 @@ def report(args, results):
     machines = select(results.lines.values(), stage="machine")
     lines = [f"- {name}: {text}" for r in machines for name, text in fields_of(r).items()]
     parts = ["# Crossbow on a GPU\n", "\n".join(lines) + "\n"]
-    parts += [*tests.tables(results), *speed.tables(results)]
+    parts += [*tests.tables(results), *speed_tables.tables(results)]
     (args.out / "report.md").write_text("\n".join(parts))
 
 

@@ -1,5 +1,8 @@
 """JAX's training step on a GPU; see bench/peers/peer.py. Batches lie in the GPU's memory."""
 
+import os
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others are on the GPU too
 import jax
 
 from bench.peers import jax_peer

@@ -2,7 +2,11 @@
 
 A variant is a way to run the step, and for exact f32 the layout: "captured nchw"."""
 
+import os
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")  # others compile too
 import torch
+import torch._dynamo  # what makes an optimizer imports it
 from torch.nn import functional as F
 
 from bench import nets, torch_nets

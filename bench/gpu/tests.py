@@ -57,26 +57,36 @@ def finish(processes, left):
     return [process.wait() for process in processes]
 
 
-def stage(args, results, left):
-    jobs = [Job("tests", {"shard": shard, "of": SHARDS}) for shard in range(SHARDS)]
-    files = {
-        job.fields["shard"]: args.work / f"tests-{job.fields['shard']}.json"
-        for job in jobs
-        if not results.find(job)
-    }
-    processes = [start("*OnGpu*", shard, SHARDS, file) for shard, file in files.items()]
+def run_parts(filter, parts, args, results, left):
+    """Parts of the tests of that name, side by side; False if the time was too short."""
+    open_jobs = [job for job in parts if not results.find(job)]
+    files = [args.work / f"{job.fields['tests']}-{job.fields['shard']}.json" for job in open_jobs]
+    processes = [
+        start(filter, job.fields["shard"], len(parts), file)
+        for job, file in zip(open_jobs, files)
+    ]
     whole = True
-    for (shard, file), status in zip(files.items(), finish(processes, left)):
+    for job, file, status in zip(open_jobs, files, finish(processes, left)):
         found = outcome(file, status)
         if found.get("ended") and left() <= 10:
             whole = False
             continue
-        results.add(jobs[shard], found)
+        results.add(job, found)
         for test in found["failed"]:
             log(f"  failed: {test['name']}: {test['why'][:300]}")
         if found.get("ended"):
-            log(f"  shard {shard} of {SHARDS}: {found['ended']}")
+            log(f"  {' '.join(map(str, job.fields.values()))}: {found['ended']}")
     return whole
+
+
+def stage(args, results, left):
+    def jobs(tests, shards):
+        return [Job("tests", {"tests": tests, "shard": shard}) for shard in range(shards)]
+
+    # The device's look at its free memory.
+    whole = run_parts("OnGpuDevice.*", jobs("device", 1), args, results, left)
+    rest = "*OnGpu*:-OnGpuDevice.*"
+    return run_parts(rest, jobs("rest", SHARDS), args, results, left) and whole
 
 
 def check_stage(args, results, left):

@@ -1,8 +1,8 @@
 """A peer's process, whose training step is measured.
 
-It builds one net, warms it up, writes one JSON line and then waits: for each line with a number of
-seconds on its standard input it trains for that long and answers with one JSON line. So all sides
-stay warm while they are measured in turn.
+It imports and waits: for each line with a number of seconds on its standard input it trains for
+that long and answers with one JSON line. The first is its warm-up, before which it builds the net.
+So all sides stay warm while they are measured in turn.
 """
 
 import argparse
@@ -75,13 +75,14 @@ def serve(prepare):
     def answer(name, value):
         answers.write(json.dumps({name: value}) + "\n")
 
+    warm_up = float(next(sys.stdin))
     start = time.perf_counter()
     step, wait = prepare(args)
     for batch in range(BATCHES_IN_MEMORY):
         step(batch)
         wait()
     trainer = Trainer(args.batch, step, wait)
-    trainer.train(1.0)
+    trainer.train(warm_up)
     answer("prepare_seconds", round(time.perf_counter() - start, 1))
     for line in sys.stdin:
         answer("images_per_second", trainer.train(float(line)))

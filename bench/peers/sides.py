@@ -12,6 +12,7 @@ import threading
 from bench import CROSSBOW, PEERS_PYTHON, Failed, last_line
 from bench.nets import NETS
 
+WARM_UP = 1.0  # seconds
 PREPARE_LIMIT = 300  # seconds until a peer must be compiled and warm
 
 
@@ -66,7 +67,8 @@ class Crossbow:
 
 
 class Process:
-    """A peer's process, which stays warm between measurements."""
+    """A peer's process, which stays warm between measurements. It is asked to warm up first: see
+    peer.py."""
 
     def __init__(self, python, module, case, variant, cpus):
         command = [python, "-m", module, *options_of(case), "--variant", variant]
@@ -135,6 +137,8 @@ class Peers:
 
     def start(self):
         """Returns the seconds until all were compiled and warm."""
+        for process in self.processes:
+            process.ask(WARM_UP)
         return max(process.prepared() for process in self.processes)
 
     def measure(self, seconds):

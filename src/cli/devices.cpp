@@ -36,7 +36,6 @@ void print_cpu(const DeviceKind& kind) {
 void print_gpus(const DeviceKind& kind) {
   if (kind.devices == 0) return put_wrapped(stdout, "cuda   ", "none: " + kind.why_none);
   for (size_t i = 0; i < kind.names.size(); ++i) put("cuda:{} {}\n", i, kind.names[i]);
-  put("       how Crossbow trains on GPUs has never been tried on one: docs/cuda.md\n");
 }
 
 int run(bool json) {

@@ -124,7 +124,7 @@ void MpiThread::rest(Clock::time_point last_event) {
   using std::chrono_literals::operator""ms, std::chrono_literals::operator""us;
   const Clock::duration waited = Clock::now() - last_event;
   if (waited < 5ms) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 100, 100us, 2ms));
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 100, 100us, 10ms));
 }
 
 void MpiThread::work() {

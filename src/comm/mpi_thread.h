@@ -42,7 +42,7 @@ class MpiThread {
   void wait();
   /// For tasks that call MPI over and over, as it moves data while it is called: leaves the core to
   /// others, for a moment where something ended or began at most 5 ms ago, else for a nap of a
-  /// hundredth of the time since then, 0.1 to 2 ms.
+  /// hundredth of the time since then, 0.1 to 10 ms.
   void rest(std::chrono::steady_clock::time_point last_event);
 
  private:

@@ -70,6 +70,9 @@ struct PrepareContext {
 using PrepareFn = PreparedKernel (*)(const PrepareContext&);
 /// Copies a tensor into another layout or element type.
 using ReorderFn = PreparedKernel (*)(const Layout& from, const Layout& to, int threads);
+/// Copies tensors into another element type, all by one kernel. Each `to` has the strides of its
+/// `from`, and all have the types of the first.
+using CastsFn = PreparedKernel (*)(std::vector<Layout> from, std::vector<Layout> to);
 
 /// One device's kernels by op name. Filled by static registrations, constant afterwards.
 class KernelRegistry {
@@ -80,12 +83,16 @@ class KernelRegistry {
   /// These throw Error if the device has one already.
   void add(std::string_view op, PrepareFn prepare) { kernels_.add(op, prepare); }
   void set_reorder(ReorderFn reorder);
+  void set_casts(CastsFn casts) { casts_ = casts; }
   PrepareFn find(std::string_view op) const;  // null if the device lacks it
   /// Throws Error if the device has one layout and element type only.
   PreparedKernel reorder(const Layout& from, const Layout& to, int threads) const;
+  /// Null where many kernels cost no more than one.
+  CastsFn casts() const { return casts_; }
 
  private:
   ReorderFn reorder_ = nullptr;
+  CastsFn casts_ = nullptr;
   Registry<PrepareFn> kernels_;
 };
 

@@ -159,13 +159,14 @@ int64_t Engine::run(const Segment& segment) {
   segment_ = segment;
   for (auto& landed : landed_) landed = 0;
   begin(segment_);
-  workers_.start([this](int worker) {
+  workers_.start([this, queues = queues_of_thread()](int worker) {
+    if (worker % queues > 0) return;
     try {
       work(worker);
-      queue(worker).finish();
+      for (int w = worker; w < worker + queues; ++w) queue(w).finish();
     } catch (...) {
       give_up();
-      queue(worker).drain();
+      for (int w = worker; w < worker + queues; ++w) queue(w).drain();
     }
   });
   try {

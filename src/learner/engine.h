@@ -178,7 +178,10 @@ class Engine {
   virtual void resume(const EnginePlace& place) = 0;
 
   virtual void begin(const Segment& segment) = 0;
-  /// Gives the worker's queue steps until the segment is over for it, or has failed.
+  /// To how many workers' queues a thread gives work: that of the first of them.
+  virtual int queues_of_thread() const { return 1; }
+  /// Gives the queues of this worker's thread steps until the segment is over for them, or has
+  /// failed.
   virtual void work(int worker) = 0;
   /// Ends the segment: what waits in work() returns. The first error is kept. Any thread.
   virtual void fail(std::exception_ptr error) = 0;

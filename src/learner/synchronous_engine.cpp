@@ -183,14 +183,29 @@ void SynchronousEngine::begin(const Segment& segment) {
   }
 }
 
+/// Elsewhere than on the host to give work is all that a thread does, and one can do it for all
+/// learners. No turn waits for a later one, as each has a queue of its own.
+int SynchronousEngine::queues_of_thread() const {
+  const int workers = options().threads.workers;
+  return device().is_host() || workers != options().learners ? 1 : workers;
+}
+
 void SynchronousEngine::work(int worker) {
-  while (const auto task = scheduler_.claim(worker)) {
-    if (!step(worker, *task)) return;
-    scheduler_.finish(*task);
+  const int end = worker + queues_of_thread();
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (int w = worker; w < end; ++w) {
+      const auto task = scheduler_.claim(w);
+      if (!task) continue;
+      if (!step(w, *task)) return;
+      scheduler_.finish(*task);
+      goes_on = true;
+    }
   }
-  if (Central* const central = central_of(device_of_worker(worker))) {
+  Central* const central = central_of(device_of_worker(worker));
+  for (int w = worker; central && w < end; ++w) {
     central->complete(lockstep_.exchanges_before(scheduler_.begun()), scheduler_,
-                      scratch_[static_cast<size_t>(worker)], queue(worker));
+                      scratch_[static_cast<size_t>(w)], queue(w));
   }
 }
 

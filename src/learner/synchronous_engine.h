@@ -38,6 +38,7 @@ class SynchronousEngine final : public Engine {
   EnginePlace place() const override;
   void resume(const EnginePlace& place) override;
   void begin(const Segment& segment) override;
+  int queues_of_thread() const override;
   void work(int worker) override;
   void fail(std::exception_ptr error) override { scheduler_.fail(std::move(error)); }
   bool failed() const override { return scheduler_.failed(); }

@@ -29,7 +29,10 @@ class Compiler {
     prepare_nodes();
     settle_parameters();
     find_own_updates();
+    for (size_t id = 0; id < graph_.nodes().size(); ++id) place_source(static_cast<int32_t>(id));
+    cast_parameters();
     for (size_t id = 0; id < graph_.nodes().size(); ++id) schedule(static_cast<int32_t>(id));
+    cast_all("gradients", cast_gradients_, true);
     place_results();
     place_temporaries();
     if (!updates_) program_->first_update_ = program_->kernels_.size();
@@ -297,13 +300,60 @@ class Compiler {
     return {memory, slot.offset * size_of(master_dtype())};
   }
 
+  void place_source(int32_t id) {
+    const Node& node = graph_.nodes()[id];
+    if (!is_source(node)) return;
+    const auto* slot = program_->parameters_->find(node.name);
+    stored_[{id, 0}] = {slot->layout, location_of(node, *slot), -1};
+  }
+
+  using Casts = std::vector<std::pair<Stored, Stored>>;  // from, to
+
+  bool is_cast(const Layout& from, const Layout& to) const {
+    return KernelRegistry::of(kernels_).casts() && from.dtype != to.dtype &&
+           from.with_dtype(to.dtype) == to;
+  }
+
+  /// Where a kernel costs more to launch than to run: all of a program's by one, at its beginning
+  /// or its end.
+  void cast_all(const char* name, const Casts& casts, bool backward) {
+    if (casts.empty()) return;
+    std::vector<Stored> from, to;
+    std::vector<Layout> from_layouts, to_layouts;
+    for (const auto& [f, t] : casts) {
+      use(f);
+      from.push_back(f);
+      to.push_back(t);
+      from_layouts.push_back(f.layout);
+      to_layouts.push_back(t.layout);
+    }
+    emit({name, "reorder", {}, 0, backward},
+         KernelRegistry::of(kernels_).casts()(std::move(from_layouts), std::move(to_layouts)), from,
+         to);
+  }
+
+  void cast_parameters() {
+    Casts casts;
+    for (size_t id = 0; id < graph_.nodes().size(); ++id) {
+      const Node& node = graph_.nodes()[id];
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const Value v = node.inputs[i];
+        if (!v || !is_source(graph_.node(v))) continue;
+        const Stored& original = stored_.at(v);
+        const Layout& wanted = prepared_[id].inputs[i];
+        auto& conversions = conversions_[v];
+        const bool known =
+            std::ranges::find(conversions, wanted, &Stored::layout) != conversions.end();
+        if (known || !is_cast(original.layout, wanted)) continue;
+        casts.emplace_back(original, conversions.emplace_back(in_arena(wanted)));
+      }
+    }
+    cast_all("parameters", casts, false);
+  }
+
   void schedule(int32_t id) {
     const Node& node = graph_.nodes()[id];
-    if (is_source(node)) {
-      const auto* slot = program_->parameters_->find(node.name);
-      stored_[{id, 0}] = {slot->layout, location_of(node, *slot), -1};
-      return;
-    }
+    if (is_source(node)) return;
     std::vector<Stored> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value v = node.inputs[i];
@@ -352,7 +402,12 @@ class Compiler {
       const Stored& written = stored_.at(v);
       if (written.location.memory == gradient.memory && written.location.offset == gradient.offset)
         continue;
-      convert(name, written, {slot->layout, gradient, -1}, true);
+      const Stored to{slot->layout, gradient, -1};
+      if (is_cast(written.layout, to.layout)) {
+        cast_gradients_.emplace_back(written, to);
+      } else {
+        convert(name, written, to, true);
+      }
     }
   }
 
@@ -476,6 +531,7 @@ class Compiler {
   std::vector<Lifetime> lifetimes_;
   std::vector<Lifetime> in_place_;  // what would need memory of its own without reuse
   std::vector<Storages> storages_;  // by kernel
+  Casts cast_gradients_;            // at the program's end
   std::set<int> taken_;             // storages that the current node computes in place of
   std::vector<std::pair<std::string, Stored>> results_;
 };

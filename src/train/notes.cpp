@@ -99,9 +99,8 @@ std::optional<std::string> precision_note(const RunConfig& config) {
 }
 
 std::optional<std::string> device_note(const RunConfig& config) {
-  if (config.device.kind != kGpus) return {};
-  return "how Crossbow trains on GPUs has never been tried on one; docs/cuda.md says what has run "
-         "where";
+  if (config.device.kind != kGpus || config.device.count == 1) return {};
+  return "training on several GPUs has never been tried; docs/cuda.md says what has run where";
 }
 
 std::optional<std::string> patience_note(const RunConfig& config) {

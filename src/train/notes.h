@@ -25,7 +25,7 @@ std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t epoch
 /// What a user who asked for a precision should know of it: a sentence, or nothing.
 std::optional<std::string> precision_note(const RunConfig& config);
 
-/// Of a device that has never been tried.
+/// Of devices that have never been tried.
 std::optional<std::string> device_note(const RunConfig& config);
 
 /// That a run is evaluated too seldom to be ended by patience.

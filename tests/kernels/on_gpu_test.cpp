@@ -44,6 +44,27 @@ TEST_P(OnGpuKernels, SameBitsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, OnGpuKernels, ::testing::ValuesIn(ops_of_gpus()), op_name);
 
+/// Takes a kernel of ours where there is one.
+class OursIfAny : public AlgorithmChooser {
+ public:
+  size_t choose(const std::string&, std::span<const std::string> candidates,
+                const std::function<double(size_t)>&) override {
+    const auto ours = std::ranges::find(candidates, "loops");
+    return ours == candidates.end() ? 0 : static_cast<size_t>(ours - candidates.begin());
+  }
+};
+
+TEST(OnGpuKernels, AddUpTheGradientOfWeights) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU: GpuKernels does this by fibres";
+  OursIfAny ours;
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    CompileOptions options = on_gpu(precision);
+    options.chooser = &ours;
+    expect_cases_agree(find_op("conv2d"), options);
+    if (precision == DType::f32) expect_net_agrees(find_model("resnet-20"), options);
+  }
+}
+
 class OnGpuNets : public ::testing::TestWithParam<const Model*> {};
 
 TEST_P(OnGpuNets, AgreeWithTheReference) {

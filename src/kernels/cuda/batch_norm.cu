@@ -8,19 +8,6 @@
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
-/// Distances from the channel's first value, whose squares lose less in f32 than those of the
-/// values.
-template <typename T>
-struct Moments {
-  const T* x;
-  int64_t channels;
-
-  CROSSBOW_GPU Pair operator()(int64_t row, int64_t c) const {
-    const float distance = x[row * channels + c] - x[c];
-    return {distance, distance * distance};
-  }
-};
-
 template <typename T>
 struct Normalise {
   BatchNormAttributes attributes;
@@ -31,38 +18,73 @@ struct Normalise {
   const T* residual;
   T* y;
   float *batch_mean, *batch_inverse_std;  // in training
-  const Pair* moments;                    // in training
+  const Pair* moments;                    // in training, by slice
 
-  CROSSBOW_GPU void operator()(const Thread& t) const {
-    const int64_t c = shape.channel(t);
-    const bool has_channel = c < shape.channels;
-    float mean = 0, variance = 0;
-    if (attributes.training) {
-      const Pair sums = shape.total(t, moments);
-      const float count = static_cast<float>(shape.rows);
-      const float distance = sums.a / count;
-      variance = fmaxf(sums.b / count - distance * distance, 0);
-      if (has_channel) mean = static_cast<float>(x[c]) + distance;
-    } else if (has_channel) {
-      mean = running_mean[c];
-      variance = running_variance[c];
+  /// Distances from the channel's first value, whose squares lose less in f32 than those of the
+  /// values.
+  template <int width>
+  CROSSBOW_GPU void add_up(const Thread& t, Pair (&sums)[width]) const {
+    using Values = Packet<T, width>;
+    const Values first = Values::at(x + shape.channel(t));
+    shape.for_packets(
+        t, [&](int64_t i) { return Values::at(x + i); },
+        [&](int64_t, const Values& values) {
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) {
+            const float distance = values[j] - first[j];
+            sums[j] += {distance, distance * distance};
+          }
+        });
+  }
+  template <int width>
+  CROSSBOW_GPU void apply(const Thread& t) const {
+    using Values = Packet<T, width>;
+    const Pair* const sums = attributes.training ? shape.total(t, moments) : nullptr;
+    if (!shape.has_channels(t)) return;
+    const int64_t first = shape.channel(t);
+    float means[width], factors[width], shifts[width];
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) {
+      const int64_t c = first + j;
+      means[j] = sums ? 0 : running_mean[c];
+      float variance = sums ? 0 : running_variance[c];
+      if (sums) {
+        const Pair sum = sums[c - shape.first_of_block(t)];
+        const float count = static_cast<float>(shape.rows), distance = sum.a / count;
+        means[j] = static_cast<float>(x[c]) + distance;
+        variance = fmaxf(sum.b / count - distance * distance, 0);
+      }
+      const float inverse_std = 1 / sqrtf(variance + attributes.epsilon);
+      if (sums && shape.is_first(t)) {
+        const float kept = attributes.momentum;
+        running_mean[c] = kept * running_mean[c] + (1 - kept) * means[j];
+        running_variance[c] = kept * running_variance[c] + (1 - kept) * variance;
+        batch_mean[c] = means[j];
+        batch_inverse_std[c] = inverse_std;
+      }
+      factors[j] = scale[c] * inverse_std;
+      shifts[j] = shift[c];
     }
-    if (!has_channel) return;
-    const float inverse_std = 1 / sqrtf(variance + attributes.epsilon);
-    if (attributes.training && shape.is_first(t)) {
-      const float kept = attributes.momentum;
-      running_mean[c] = kept * running_mean[c] + (1 - kept) * mean;
-      running_variance[c] = kept * running_variance[c] + (1 - kept) * variance;
-      batch_mean[c] = mean;
-      batch_inverse_std[c] = inverse_std;
-    }
-    const float factor = scale[c] * inverse_std;
-    shape.for_rows(t, [&](int64_t row) {
-      const int64_t i = row * shape.channels + c;
-      float value = factor * (x[i] - mean) + shift[c];
-      if (residual) value += residual[i];
-      y[i] = activate(attributes.activation, value);
-    });
+    struct Loaded {
+      Values x, residual;
+    };
+    shape.for_packets(
+        t,
+        [&](int64_t i) {
+          Loaded loaded{Values::at(x + i), {}};
+          if (residual) loaded.residual = Values::at(residual + i);
+          return loaded;
+        },
+        [&](int64_t i, const Loaded& loaded) {
+          Values result;
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) {
+            float value = factors[j] * (loaded.x[j] - means[j]) + shifts[j];
+            if (residual) value += loaded.residual[j];
+            result.values[j] = activate(attributes.activation, value);
+          }
+          result.store(y + i);
+        });
   }
 };
 
@@ -74,41 +96,98 @@ struct Gradient {
   Channels shape;
   const T *dy, *x;
   const float *scale, *shift, *mean, *inverse_std;
-  const T* y;
+  const T* y;  // null: by x
   T* dx;
   float *dscale, *dshift;
   T* dresidual;
   const Pair* sums;  // (dscale, dshift) by slice
 
-  CROSSBOW_GPU float normalised(int64_t i, int64_t c) const {
-    return (x[i] - mean[c]) * inverse_std[c];
-  }
-  CROSSBOW_GPU float g(int64_t i, int64_t c) const {
-    if (attributes.activation == Activation::none) return dy[i];
-    const float output = y ? static_cast<float>(y[i]) : scale[c] * normalised(i, c) + shift[c];
-    return dy[i] * derivative(attributes.activation, output);
-  }
-  CROSSBOW_GPU Pair operator()(int64_t row, int64_t c) const {
-    const int64_t i = row * shape.channels + c;
-    const float gradient = g(i, c);
-    return {gradient * normalised(i, c), gradient};
-  }
-  CROSSBOW_GPU void operator()(const Thread& t) const {
-    const int64_t c = shape.channel(t);
-    const Pair total = shape.total(t, sums);
-    if (c >= shape.channels) return;
-    if (shape.is_first(t)) {
-      dscale[c] = total.a;
-      dshift[c] = total.b;
+  /// What elements of the thread's channels have in common.
+  template <int width>
+  struct Common {
+    float mean[width], inverse_std[width], scale[width], shift[width];
+  };
+  template <int width>
+  CROSSBOW_GPU Common<width> common(int64_t first) const {
+    Common<width> common;
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) {
+      common.mean[j] = mean[first + j];
+      common.inverse_std[j] = inverse_std[first + j];
+      common.scale[j] = scale[first + j];
+      common.shift[j] = shift[first + j];
     }
-    const float factor = scale[c] * inverse_std[c], count = static_cast<float>(shape.rows);
-    const float slope = total.a / count, offset = total.b / count;
-    shape.for_rows(t, [&](int64_t row) {
-      const int64_t i = row * shape.channels + c;
-      const float gradient = g(i, c);  // before dx, which may lie in dy's place
-      dx[i] = factor * (gradient - offset - normalised(i, c) * slope);
-      if (dresidual) dresidual[i] = gradient;
-    });
+    return common;
+  }
+  template <int width>
+  struct Loaded {
+    Packet<T, width> dy, x, y;
+
+    /// x̂
+    CROSSBOW_GPU float normalised(const Common<width>& common, int j) const {
+      return (x[j] - common.mean[j]) * common.inverse_std[j];
+    }
+  };
+  template <int width>
+  CROSSBOW_GPU Loaded<width> load(int64_t i) const {
+    using Values = Packet<T, width>;
+    Loaded<width> loaded{Values::at(dy + i), Values::at(x + i), {}};
+    if (y) loaded.y = Values::at(y + i);
+    return loaded;
+  }
+  template <int width>
+  CROSSBOW_GPU float g(const Loaded<width>& loaded, const Common<width>& common, int j) const {
+    if (attributes.activation == Activation::none) return loaded.dy[j];
+    const float output =
+        y ? loaded.y[j] : common.scale[j] * loaded.normalised(common, j) + common.shift[j];
+    return loaded.dy[j] * derivative(attributes.activation, output);
+  }
+
+  template <int width>
+  CROSSBOW_GPU void add_up(const Thread& t, Pair (&sums)[width]) const {
+    const auto common = this->common<width>(shape.channel(t));
+    shape.for_packets(
+        t, [&](int64_t i) { return load<width>(i); },
+        [&](int64_t, const Loaded<width>& loaded) {
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) {
+            const float gradient = g(loaded, common, j);
+            sums[j] += {gradient * loaded.normalised(common, j), gradient};
+          }
+        });
+  }
+  template <int width>
+  CROSSBOW_GPU void apply(const Thread& t) const {
+    const Pair* const totals = shape.total(t, sums);
+    if (!shape.has_channels(t)) return;
+    const int64_t first = shape.channel(t);
+    const auto common = this->common<width>(first);
+    const float count = static_cast<float>(shape.rows);
+    float slopes[width], offsets[width];
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) {
+      const Pair total = totals[first + j - shape.first_of_block(t)];
+      if (shape.is_first(t)) {
+        dscale[first + j] = total.a;
+        dshift[first + j] = total.b;
+      }
+      slopes[j] = total.a / count;
+      offsets[j] = total.b / count;
+    }
+    shape.for_packets(
+        t, [&](int64_t i) { return load<width>(i); },  // before dx, which may lie in dy's place
+        [&](int64_t i, const Loaded<width>& loaded) {
+          Packet<T, width> result, gradients;
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) {
+            const float gradient = g(loaded, common, j);
+            const float rest = gradient - offsets[j] - loaded.normalised(common, j) * slopes[j];
+            result.values[j] = common.scale[j] * common.inverse_std[j] * rest;
+            gradients.values[j] = gradient;
+          }
+          result.store(dx + i);
+          if (dresidual) gradients.store(dresidual + i);
+        });
   }
 };
 
@@ -137,8 +216,8 @@ PreparedKernel prepare(const PrepareContext& context) {
         as<Pair>(o.scratch),
     };
     return [=](const Step&) {
-      if (training) sum_rows(shape, Moments<T>{normalise.x, shape.channels}, o.scratch);
-      launch(shape.grid(), normalise);
+      if (training) sum_rows(normalise, as<Pair>(o.scratch));
+      apply(normalise);
     };
   });
   return kernel;
@@ -170,8 +249,8 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
         as<Pair>(o.scratch),
     };
     return [=](const Step&) {
-      sum_rows(shape, gradient, o.scratch);
-      launch(shape.grid(), gradient);
+      sum_rows(gradient, as<Pair>(o.scratch));
+      apply(gradient);
     };
   });
   return kernel;

@@ -25,12 +25,21 @@ struct SumBias {
   float* dbias;
   const Pair* sums;  // by slice
 
-  CROSSBOW_GPU Pair operator()(int64_t row, int64_t c) const {
-    return {dy[row * shape.channels + c], 0};
+  template <int width>
+  CROSSBOW_GPU void add_up(const Thread& t, Pair (&sums)[width]) const {
+    using Values = Packet<T, width>;
+    shape.for_packets(
+        t, [&](int64_t i) { return Values::at(dy + i); },
+        [&](int64_t, const Values& values) {
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) sums[j].a += values[j];
+        });
   }
-  CROSSBOW_GPU void operator()(const Thread& t) const {
-    const Pair total = shape.total(t, sums);
-    if (shape.channel(t) < shape.channels && shape.is_first(t)) dbias[shape.channel(t)] = total.a;
+  template <int width>
+  CROSSBOW_GPU void apply(const Thread& t) const {
+    const Pair* const totals = shape.total(t, sums);
+    const int64_t first = shape.first_of_block(t), c = first + t.rank();
+    if (t.rank() < shape.lanes * width && c < shape.channels) dbias[c] = totals[t.rank()].a;
   }
 };
 
@@ -42,19 +51,22 @@ Call call_to_add(const BiasShape& shape, Activation activation, void* y, const f
 }
 
 Call call_to_sum(const BiasShape& shape, const void* dy, float* dbias, void* scratch) {
-  const Channels channels{shape.rows, shape.channels};
+  const Channels channels(shape.rows, shape.channels);
   return with_storage(shape.dtype, [&](auto t) -> Call {
     using T = decltype(t);
     const SumBias<T> f{channels, static_cast<const T*>(dy), dbias, as<Pair>(scratch)};
     return [=](const Step&) {
-      sum_rows(channels, f, scratch);
-      launch(channels.grid(), f);
+      sum_rows(f, as<Pair>(scratch));
+      with_width(channels, [&](auto width) {
+        launch(Grid{channels.columns, kThreads, channels.grid().shared_bytes},
+               Apply<width(), SumBias<T>>{f});
+      });
     };
   });
 }
 
 size_t scratch_bytes(const BiasShape& shape) {
-  return Channels{shape.rows, shape.channels}.scratch_bytes();
+  return Channels(shape.rows, shape.channels).scratch_bytes();
 }
 
 }  // namespace

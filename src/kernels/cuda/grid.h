@@ -12,9 +12,11 @@
 #include "device/cuda/runtime.h"
 #define CROSSBOW_GPU __device__
 #define CROSSBOW_GRID cuda
+#define CROSSBOW_UNROLL _Pragma("unroll")
 #else
 #define CROSSBOW_GPU
 #define CROSSBOW_GRID fibres
+#define CROSSBOW_UNROLL
 #endif
 
 namespace crossbow::CROSSBOW_GRID {
@@ -49,7 +51,7 @@ class Thread {
   }
   template <typename T>
   __device__ T* shared() const {
-    extern __shared__ double memory[];
+    extern __shared__ __align__(16) double memory[];
     return reinterpret_cast<T*>(memory);
   }
 };

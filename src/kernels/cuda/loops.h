@@ -1,5 +1,5 @@
-// The forms that our kernels have: a function of each element, sums over all elements, and sums
-// over the rows of each channel. Sums are added up in an order that the sizes alone decide.
+// The forms that our kernels have: a function of each element, and sums over all elements, which
+// are added up in an order that the sizes alone decide. channels.h has the sums of each channel.
 #pragma once
 
 #include "kernels/cuda/grid.h"
@@ -101,91 +101,6 @@ void sum(int64_t n, const F& f, float factor, float* scratch, float* total) {
   const int64_t blocks = summing_blocks(n);
   launch(Grid{blocks, kThreads, shared_for_sums(kThreads)}, SumByBlock<F>{f, n, scratch});
   launch(Grid{1, kThreads, shared_for_sums(kThreads)}, SumOfBlocks{scratch, blocks, factor, total});
-}
-
-// Sums over the rows of a matrix [rows][channels], as activations lie in memory with their channels
-// last. A block has a warp's width of neighbouring channels and a slice of the rows, of which its
-// warps take every n-th.
-
-struct Pair {
-  float a = 0, b = 0;
-  CROSSBOW_GPU Pair& operator+=(const Pair& other) {
-    a += other.a;
-    b += other.b;
-    return *this;
-  }
-};
-
-struct Channels {
-  int64_t rows, channels;
-
-  static constexpr int kWarps = kThreads / kWarp;
-  static constexpr size_t kShared = kThreads * sizeof(Pair);
-  static constexpr int64_t kRowsOfWarp = 16, kMostSlices = 64;
-
-  constexpr int64_t columns() const { return blocks_for(channels, kWarp); }
-  constexpr int64_t slices() const {
-    return smaller(blocks_for(rows, kWarps * kRowsOfWarp), kMostSlices);
-  }
-  Grid grid() const { return {columns() * slices(), kThreads, kShared}; }
-  constexpr size_t scratch_bytes() const {
-    return static_cast<size_t>(slices() * channels) * sizeof(Pair);
-  }
-
-  CROSSBOW_GPU int64_t channel(const Thread& t) const {
-    return t.block() % columns() * kWarp + t.rank() % kWarp;
-  }
-  CROSSBOW_GPU int64_t slice(const Thread& t) const { return t.block() / columns(); }
-  /// Of all threads that have the channel one.
-  CROSSBOW_GPU bool is_first(const Thread& t) const { return slice(t) == 0 && t.rank() < kWarp; }
-  /// f(row) for the thread's rows.
-  template <typename F>
-  CROSSBOW_GPU void for_rows(const Thread& t, const F& f) const {
-    if (channel(t) >= channels) return;
-    const int64_t stride = slices() * kWarps;
-    for (int64_t r = slice(t) * kWarps + t.rank() / kWarp; r < rows; r += stride) f(r);
-  }
-  /// Of the block's threads that have the channel; all must come here.
-  CROSSBOW_GPU Pair sum_of_block(const Thread& t, const Pair& value) const {
-    Pair* const all = t.shared<Pair>();
-    all[t.rank()] = value;
-    t.sync();
-    Pair sum;
-    for (int warp = 0; warp < kWarps; ++warp) sum += all[warp * kWarp + t.rank() % kWarp];
-    t.sync();
-    return sum;
-  }
-  /// Of what SumRows has left; all threads of the block must come here.
-  CROSSBOW_GPU Pair total(const Thread& t, const Pair* by_slice) const {
-    Pair mine;
-    if (channel(t) < channels) {
-      for (int64_t s = t.rank() / kWarp; s < slices(); s += kWarps) {
-        mine += by_slice[s * channels + channel(t)];
-      }
-    }
-    return sum_of_block(t, mine);
-  }
-};
-
-/// by_slice[s][c] = Σ of f(row, channel) over the rows of slice s.
-template <typename F>
-struct SumRows {
-  Channels shape;
-  F f;
-  Pair* by_slice;
-
-  CROSSBOW_GPU void operator()(const Thread& t) const {
-    const int64_t c = shape.channel(t);
-    Pair sum;
-    shape.for_rows(t, [&](int64_t row) { sum += f(row, c); });
-    sum = shape.sum_of_block(t, sum);
-    if (c < shape.channels && t.rank() < kWarp) by_slice[shape.slice(t) * shape.channels + c] = sum;
-  }
-};
-
-template <typename F>
-void sum_rows(const Channels& shape, const F& f, void* by_slice) {
-  launch(shape.grid(), SumRows<F>{shape, f, static_cast<Pair*>(by_slice)});
 }
 
 }  // namespace crossbow::CROSSBOW_GRID

@@ -28,13 +28,15 @@ struct Windows {
   WindowAxis rows, columns;
   Map x, y;
   bool count_include_pad;
+  bool inside;  // all windows
 
   Windows(const PoolAttributes& a, const Shape& x_shape, const Shape& y_shape)
       : rows(a.axes()[0]),
         columns(a.axes()[1]),
         x(x_shape),
         y(y_shape),
-        count_include_pad(a.count_include_pad) {}
+        count_include_pad(a.count_include_pad),
+        inside(is_inside(rows, x.height, y.height) && is_inside(columns, x.width, y.width)) {}
 
   /// f(row, column) of x in row-major order, for those that lie in the window of y's element.
   template <typename F>
@@ -63,10 +65,14 @@ struct Windows {
 
   /// Of an average.
   CROSSBOW_GPU float divisor(int64_t row, int64_t column) const {
+    if (inside) return static_cast<float>(rows.kernel * columns.kernel);
     return static_cast<float>(counted(rows, row, x.height) * counted(columns, column, x.width));
   }
 
  private:
+  static bool is_inside(const WindowAxis& axis, int64_t size, int64_t positions) {
+    return axis.before == 0 && axis.start(positions - 1) + axis.span() <= size;
+  }
   /// Of the window whose k-th pixel this is; −1 if there is none.
   CROSSBOW_GPU static int64_t position(const WindowAxis& axis, int64_t pixel, int64_t k) {
     const int64_t start = pixel + axis.before - k * axis.dilation;

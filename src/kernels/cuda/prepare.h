@@ -2,7 +2,7 @@
 // channels last, so that each is a matrix [rows][channels]; all else is row-major.
 #pragma once
 
-#include "kernels/cuda/loops.h"
+#include "kernels/cuda/channels.h"
 
 namespace crossbow::CROSSBOW_GRID {
 

@@ -1,4 +1,4 @@
-// Convolutions and dense layers on a GPU, by cuDNN.
+// Convolutions and dense layers on a GPU, by cuDNN or, of weights' gradients, by a kernel of ours.
 #include <fmt/format.h>
 
 #include <map>
@@ -8,6 +8,7 @@
 #include "device/cuda/gpu.h"
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/convolution_plans.h"
+#include "kernels/cuda/grad_weights.h"
 #include "kernels/measure.h"
 #include "ops/dense.h"
 
@@ -35,6 +36,13 @@ const std::vector<ConvolutionPlan>& known_plans(const Gpu& gpu, const Convolutio
   return known.emplace(key, convolution_plans(convolution, gpu.cudnn_properties())).first->second;
 }
 
+/// Of computing products: as ConvolutionPlan.
+struct Way {
+  std::string name;
+  size_t workspace_bytes;
+  std::function<std::function<void()>(void* x, void* weights, void* y, void* workspace)> bind;
+};
+
 /// A layer, and how its tensors lie: channels last, or the row-major matrices of a dense layer.
 struct Products {
   explicit Products(const PrepareContext& context)
@@ -43,6 +51,7 @@ struct Products {
                                     context.tf32 && context.precision == DType::f32)),
         output{context.precision, convolution.y.elements() / convolution.y[1], convolution.y[1]} {}
 
+  const Gpu& gpu() const { return dynamic_cast<const Gpu&>(context.device); }
   bool is_dense() const { return context.node.op->name.starts_with("dense"); }
   Layout layout(const Shape& shape) const {
     return is_dense() ? Layout::plain(shape, context.precision)
@@ -52,26 +61,48 @@ struct Products {
   Layout result() const { return layout(context.node.outputs[0].shape); }
   Layout bias() const { return Layout::plain({output.channels}, DType::f32); }
 
-  /// The best of cuDNN's plans. `bind(plan, operands, workspace)` is its call; the scratch begins
-  /// with `own_bytes` that are not the plan's.
+  /// All that computes the products.
+  std::vector<Way> ways() const {
+    std::vector<Way> ways;
+    for (const ConvolutionPlan& plan : known_plans(gpu(), convolution)) {
+      ways.push_back(
+          {plan.name, plan.workspace_bytes, [=](void* x, void* weights, void* y, void* workspace) {
+             return plan.bind(x, weights, y, workspace);
+           }});
+    }
+    const bool in_groups = convolution.weights[1] != convolution.x[1];
+    if (is_dense() || in_groups || convolution.pass != Convolution::Pass::grad_weights) return ways;
+    const auto images = [](const Shape& s) { return GradWeightsShape::Images{s[2], s[3], s[1]}; };
+    const GradWeightsShape shape{context.precision, convolution.x[0], images(convolution.x),
+                                 images(convolution.y), convolution.axes};
+    if (const auto bytes = kGradWeights.scratch_bytes(shape)) {
+      ways.push_back({"loops", *bytes, [=](void* x, void* weights, void* y, void* workspace) {
+                        const Call call = kGradWeights.make(shape, x, y, weights, workspace);
+                        return [call] { call(Step()); };
+                      }});
+    }
+    return ways;
+  }
+
+  /// The best way. `bind(way, operands, workspace)` is its call; the scratch begins with
+  /// `own_bytes` that are not the way's.
   template <typename Bind>
   PreparedKernel best(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs,
                       size_t own_bytes, const Bind& bind) const {
-    const auto& gpu = dynamic_cast<const Gpu&>(context.device);
     std::vector<PreparedKernel> candidates;
-    for (const ConvolutionPlan& plan : known_plans(gpu, convolution)) {
-      const size_t bytes = own_bytes + kAlignment + plan.workspace_bytes;
-      PreparedKernel kernel{inputs, outputs, bytes, plan.name, {}};
+    for (const Way& way : ways()) {
+      const size_t bytes = own_bytes + kAlignment + way.workspace_bytes;
+      PreparedKernel kernel{inputs, outputs, bytes, way.name, {}};
       kernel.bind = [=](const Operands& o) -> Call {
-        return bind(plan, o, aligned(static_cast<std::byte*>(o.scratch) + own_bytes));
+        return bind(way, o, aligned(static_cast<std::byte*>(o.scratch) + own_bytes));
       };
       candidates.push_back(std::move(kernel));
     }
     if (candidates.empty()) {
-      fail("cuDNN has no way to compute {} on {}", convolution.key(), gpu.name());
+      fail("cuDNN has no way to compute {} on {}", convolution.key(), gpu().name());
     }
     const std::string key =
-        fmt::format("{} by cuDNN {} on {}", convolution.key(), cudnn_version(), gpu.name());
+        fmt::format("{} by cuDNN {} on {}", convolution.key(), cudnn_version(), gpu().name());
     return choose(context, key, std::move(candidates));
   }
 
@@ -92,24 +123,23 @@ PreparedKernel prepare(const PrepareContext& context) {
   const bool with_bias = context.node.has_input(2);
   const Activation activation =
       p.is_dense() ? context.node.attrs<DenseAttributes>().activation : Activation::none;
-  return p.best(
-      {p.input(0), p.input(1), with_bias ? p.bias() : Layout{}}, {p.result()}, 0,
-      [=, output = p.output](const ConvolutionPlan& plan, const Operands& o, void* workspace) {
-        const auto bias = static_cast<const float*>(with_bias ? o.inputs[2] : nullptr);
-        Call rest;
-        if (with_bias || activation != Activation::none) {
-          rest = kBias.add(output, activation, o.outputs[0], bias);
-        }
-        return in_turn(plan.bind(o.inputs[0], o.inputs[1], o.outputs[0], workspace),
-                       std::move(rest));
-      });
+  return p.best({p.input(0), p.input(1), with_bias ? p.bias() : Layout{}}, {p.result()}, 0,
+                [=, output = p.output](const Way& way, const Operands& o, void* workspace) {
+                  const auto bias = static_cast<const float*>(with_bias ? o.inputs[2] : nullptr);
+                  Call rest;
+                  if (with_bias || activation != Activation::none) {
+                    rest = kBias.add(output, activation, o.outputs[0], bias);
+                  }
+                  return in_turn(way.bind(o.inputs[0], o.inputs[1], o.outputs[0], workspace),
+                                 std::move(rest));
+                });
 }
 
 PreparedKernel prepare_grad_input(const PrepareContext& context) {
   const Products p(context);
   return p.best({p.input(0), p.input(1)}, {p.result()}, 0,
-                [](const ConvolutionPlan& plan, const Operands& o, void* workspace) {
-                  return in_turn(plan.bind(o.outputs[0], o.inputs[1], o.inputs[0], workspace), {});
+                [](const Way& way, const Operands& o, void* workspace) {
+                  return in_turn(way.bind(o.outputs[0], o.inputs[1], o.inputs[0], workspace), {});
                 });
 }
 
@@ -118,16 +148,16 @@ PreparedKernel prepare_grad_weights(const PrepareContext& context) {
   std::vector<Layout> outputs{p.result()};
   const bool with_bias = context.node.outputs.size() > 1;
   if (with_bias) outputs.push_back(p.bias());
-  return p.best(
-      {p.input(0), p.input(1)}, outputs, with_bias ? kBias.scratch_bytes(p.output) : 0,
-      [=, output = p.output](const ConvolutionPlan& plan, const Operands& o, void* workspace) {
-        Call rest;
-        if (with_bias) {
-          rest = kBias.sum(output, o.inputs[1], static_cast<float*>(o.outputs[1]), o.scratch);
-        }
-        return in_turn(plan.bind(o.inputs[0], o.outputs[0], o.inputs[1], workspace),
-                       std::move(rest));
-      });
+  return p.best({p.input(0), p.input(1)}, outputs, with_bias ? kBias.scratch_bytes(p.output) : 0,
+                [=, output = p.output](const Way& way, const Operands& o, void* workspace) {
+                  Call rest;
+                  if (with_bias) {
+                    rest = kBias.sum(output, o.inputs[1], static_cast<float*>(o.outputs[1]),
+                                     o.scratch);
+                  }
+                  return in_turn(way.bind(o.inputs[0], o.outputs[0], o.inputs[1], workspace),
+                                 std::move(rest));
+                });
 }
 
 const RegisterKernel kConv2d{"cuda", "conv2d", prepare};

@@ -27,22 +27,50 @@ struct Gradient {
   float *dscale, *dbias;  // may be null
   const Pair* sums;       // (dscale, dbias) by slice
 
-  CROSSBOW_GPU Pair operator()(int64_t row, int64_t c) const {
-    const int64_t i = row * shape.channels + c;
-    return {dscale ? dy[i] * x[i] : 0, dy[i]};
+  template <int width>
+  struct Loaded {
+    Packet<T, width> dy, x;
+  };
+
+  template <int width>
+  CROSSBOW_GPU void add_up(const Thread& t, Pair (&sums)[width]) const {
+    using Values = Packet<T, width>;
+    shape.for_packets(
+        t,
+        [&](int64_t i) {
+          Loaded<width> loaded{Values::at(dy + i), {}};
+          if (dscale) loaded.x = Values::at(x + i);
+          return loaded;
+        },
+        [&](int64_t, const Loaded<width>& loaded) {
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) {
+            sums[j] += {dscale ? loaded.dy[j] * loaded.x[j] : 0, loaded.dy[j]};
+          }
+        });
   }
-  CROSSBOW_GPU void operator()(const Thread& t) const {
-    const int64_t c = shape.channel(t);
-    const Pair total = shape.total(t, sums);
-    if (c >= shape.channels) return;
-    if (shape.is_first(t)) {
-      if (dscale) dscale[c] = total.a;
-      if (dbias) dbias[c] = total.b;
+  template <int width>
+  CROSSBOW_GPU void apply(const Thread& t) const {
+    using Values = Packet<T, width>;
+    const Pair* const totals = shape.total(t, sums);
+    if (!shape.has_channels(t)) return;
+    const int64_t first = shape.channel(t);
+    float scales[width];
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) {
+      const Pair total = totals[first + j - shape.first_of_block(t)];
+      if (shape.is_first(t) && dscale) dscale[first + j] = total.a;
+      if (shape.is_first(t) && dbias) dbias[first + j] = total.b;
+      scales[j] = scale ? scale[first + j] : 1;
     }
-    shape.for_rows(t, [&](int64_t row) {
-      const int64_t i = row * shape.channels + c;
-      dx[i] = dy[i] * (scale ? scale[c] : 1);
-    });
+    shape.for_packets(
+        t, [&](int64_t i) { return Values::at(dy + i); },
+        [&](int64_t i, const Values& values) {
+          Values result;
+          CROSSBOW_UNROLL
+          for (int j = 0; j < width; ++j) result.values[j] = values[j] * scales[j];
+          result.store(dx + i);
+        });
   }
 };
 
@@ -74,8 +102,8 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
         as<Pair>(o.scratch),
     };
     return [=](const Step&) {
-      sum_rows(shape, gradient, o.scratch);
-      launch(shape.grid(), gradient);
+      sum_rows(gradient, as<Pair>(o.scratch));
+      apply(gradient);
     };
   });
   return kernel;

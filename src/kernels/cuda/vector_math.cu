@@ -161,8 +161,9 @@ void GridMath::update(const UpdateRule& rule, const UpdateStep& step, const Upda
 /// More than fit into a launch's arguments are added up in several.
 void GridMath::combine(std::span<const double> factors, std::span<const void* const> terms,
                        void* out, int64_t n) const {
-  constexpr size_t kFew = 8, kMost = 1024;
+  constexpr size_t kFew = 8, kSome = 64, kMost = 1024;
   if (terms.size() <= kFew) return combine_up_to<kFew>(factors, terms, out, n);
+  if (terms.size() <= kSome) return combine_up_to<kSome>(factors, terms, out, n);
   const size_t first = std::min(terms.size(), kMost);
   combine_up_to<kMost>(factors.first(first), terms.first(first), out, n);
   if (first == terms.size()) return;
