@@ -118,7 +118,8 @@ def tables(results):
             continue
         ran = sum(r["ran"] for r in records)
         failed = [test for r in records for test in r["failed"]]
-        yield f"## {name.capitalize()}: {ran} ran, {len(failed)} failed\n"
+        ended = sum("ended" in r for r in records)
+        yield f"## {name.capitalize()}: {ran} ran, {len(failed)} failed, {ended} parts ended early\n"
         rows = [
             [" ".join(map(str, fields_of(r).values())), r["ran"], r.get("ended", r.get("status"))]
             for r in records

@@ -98,6 +98,7 @@ class MpiMail final : public Mail {
     received_ = 0;
     for (int r = 0; r < kReceiving; ++r) receive(r);
     Closing closing(sent_.size());
+    last_event_ = Clock::now();
     while (!is_over(closing)) {
       bool busy = send_outgoing();
       while (const auto message = calls.next_ended()) {
@@ -108,7 +109,7 @@ class MpiMail final : public Mail {
       if (busy) {
         last_event_ = Clock::now();
       } else {
-        mpi_.rest(under_way_ > 0 ? last_event_ : Clock::time_point());
+        mpi_.rest(last_event_, under_way_ > 0);
       }
     }
   }

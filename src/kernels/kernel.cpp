@@ -24,6 +24,11 @@ PrepareFn KernelRegistry::find(std::string_view op) const {
   return prepare ? *prepare : nullptr;
 }
 
+void KernelRegistry::set_casts(CastsFn casts) {
+  if (casts_) fail("casts are registered twice for one device");
+  casts_ = casts;
+}
+
 PreparedKernel KernelRegistry::reorder(const Layout& from, const Layout& to, int threads) const {
   if (!reorder_) fail("the device cannot convert {} to {}", from.str(), to.str());
   return reorder_(from, to, threads);

@@ -83,7 +83,7 @@ class KernelRegistry {
   /// These throw Error if the device has one already.
   void add(std::string_view op, PrepareFn prepare) { kernels_.add(op, prepare); }
   void set_reorder(ReorderFn reorder);
-  void set_casts(CastsFn casts) { casts_ = casts; }
+  void set_casts(CastsFn casts);
   PrepareFn find(std::string_view op) const;  // null if the device lacks it
   /// Throws Error if the device has one layout and element type only.
   PreparedKernel reorder(const Layout& from, const Layout& to, int threads) const;

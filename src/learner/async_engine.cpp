@@ -399,6 +399,7 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   c.phase = Phase::lands;
   lock.unlock();
   launch(queue, node, flight, number);
+  land(node, this->flight(node, number + 1));  // of the step before
   lock.lock();
   c.phase = Phase::waits_for_turn;
   c.free_since = now();

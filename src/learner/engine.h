@@ -136,6 +136,8 @@ class Engine {
   virtual std::pair<double, double> sync_seconds() const = 0;
   /// Of several ranks of asynchronous nodes: how long this one took for its share of the segment.
   virtual double share_seconds() const { return 0; }
+  /// Threads that give steps.
+  int threads() const { return workers_.count() / queues_of_thread(); }
   /// Learner j's own, or what all share.
   virtual const std::byte* weights(int j) const = 0;
   /// Of the first learner's step, by the first worker, which calls: adds each op's seconds to
@@ -202,8 +204,10 @@ class Engine {
   Flight& prepare(int learner, int64_t number, int64_t batch, Step& step);
   Flight& prepare(int learner, int64_t number, const Fetched& load, Step& step);
   /// All of a prepared step has been given to the queue: it lands when its event is done. On the
-  /// host that is now; elsewhere the learner's step before lands.
+  /// host that is now; elsewhere where the engine says so.
   void launch(Queue& queue, int learner, Flight& flight, int64_t number);
+  /// Waits for the step's end, if there is one, and gives its batch back.
+  void land(int learner, Flight& flight);
   /// Where the learner's step of that number is noted.
   Flight& flight(int learner, int64_t number) {
     return flights_[static_cast<size_t>(learner)][static_cast<size_t>(number % 2)];
@@ -231,7 +235,7 @@ class Engine {
   const EngineOptions& options() const { return options_; }
 
  private:
-  /// A learner's: the one under way, and the one that is being given. They land in order.
+  /// A learner's last two steps. They land in order.
   using Flights = std::array<Flight, 2>;
 
   std::vector<Buffer> gather_states() const;
@@ -239,8 +243,6 @@ class Engine {
   const Buffer& frozen(int device) const {
     return device == 0 ? snapshot_.frozen : frozen_[static_cast<size_t>(device) - 1];
   }
-  /// Waits for the step's end, if there is one, and gives its batch back.
-  void land(int learner, Flight& flight);
   void land_all();
   /// Ends the segment with the exception that is being handled.
   void give_up();

@@ -260,6 +260,7 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
   const Learner::Route route = route_of(i);
   const double pull = pull_of(i);
   Step step;
+  land(j, this->flight(j, i));  // of two steps ago: that one and the last keep the queue busy
   Flight& flight = prepare(j, i, batch_of(i, j), step);
   if (const data::Batch* const batch = flight.load.batch) {
     const double rate = segment().rate(first_batch_of(i));

@@ -157,7 +157,7 @@ class Bench {
 
   struct Rates {
     std::array<double, kWindows> windows;  // batches a second, ascending
-    double sync_work, sync_wait;           // shares of the workers' time
+    double sync_work, sync_wait;           // shares of the threads' time
     double median() const { return windows[kWindows / 2]; }
   };
 
@@ -169,10 +169,10 @@ class Bench {
     const auto start = Clock::now();
     for (double& rate : rates.windows)
       rate = batch_rate(*engine_, noise_, losses_, seconds / kWindows);
-    const double worker_seconds = seconds_since(start) * engine_->workers().count();
+    const double thread_seconds = seconds_since(start) * engine_->threads();
     const auto after = engine_->sync_seconds();
-    rates.sync_work = (after.first - before.first) / worker_seconds;
-    rates.sync_wait = (after.second - before.second) / worker_seconds;
+    rates.sync_work = (after.first - before.first) / thread_seconds;
+    rates.sync_wait = (after.second - before.second) / thread_seconds;
     std::sort(rates.windows.begin(), rates.windows.end());
     return rates;
   }

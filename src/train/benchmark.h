@@ -23,7 +23,7 @@ struct BenchmarkResult {
   double images_per_second = 0;                   // the median of some windows
   double slowest_window = 0, fastest_window = 0;  // images/s
   double step_ms = 0;                             // of one learner, others beside it
-  double sync_work = 0, sync_wait = 0;  // shares of the workers' time: exchanges, waiting for them
+  double sync_work = 0, sync_wait = 0;  // shares of the threads' time: exchanges, waiting for them
   double flops_per_image = 0;           // forward and backward
   size_t arena_bytes = 0, arena_bytes_without_reuse = 0;
   int64_t parameters = 0;

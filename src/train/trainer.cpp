@@ -297,7 +297,7 @@ bool Trainer::train_segment() {
   const bool to_stop = world() && meet(done, seconds_since(start));
   report(first, done, done == segment.batches);
   position_.seconds = before + seconds_since(start);
-  position_.waiting_seconds += batches_->take_waited_seconds() / engine().workers().count();
+  position_.waiting_seconds += batches_->take_waited_seconds() / engine().threads();
   if (shares_) share_out(first, done);
 
   position_.engine = engine().state().place;

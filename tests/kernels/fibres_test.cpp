@@ -95,31 +95,73 @@ std::vector<float> plain_grad_weights(const GradWeightsShape& s, const std::vect
   return result;
 }
 
-TEST(GpuKernels, AddUpTheGradientOfWeights) {
-  struct Window {
-    int64_t images, rows, columns, channels, features, kernel, stride, dilation, padding;
-  };
-  for (const Window& w : {Window{2, 9, 11, 5, 3, 3, 1, 1, 1},
-                          {3, 8, 8, 20, 18, 3, 2, 1, 1},
-                          {2, 7, 40, 16, 16, 1, 2, 1, 0},
-                          {1, 12, 70, 3, 4, 5, 1, 1, 2},
-                          {1, 9, 9, 2, 2, 3, 1, 2, 2},
-                          {2, 6, 5, 4, 4, 2, 2, 1, 0}}) {
-    SCOPED_TRACE(fmt::format("{} channels, kernel {}", w.channels, w.kernel));
-    const WindowAxis axis{w.kernel, w.stride, w.dilation, w.padding, w.padding};
-    const GradWeightsShape shape{DType::f32,
-                                 w.images,
-                                 {w.rows, w.columns, w.channels},
-                                 {axis.positions(w.rows), axis.positions(w.columns), w.features},
-                                 {axis, axis}};
-    const auto x = small_numbers(w.images * w.rows * w.columns * w.channels);
-    const auto dy = small_numbers(w.images * shape.y.rows * shape.y.columns * w.features);
-    const std::vector<float> expected = plain_grad_weights(shape, x, dy);
-    std::vector<float> found(expected.size(), NAN);
-    std::vector<std::byte> scratch(fibres::kGradWeights.scratch_bytes(shape).value());
+void expect_plain_grad_weights(GradWeightsShape shape) {
+  const auto& [rows, columns] = shape.axes;
+  shape.y.rows = rows.positions(shape.x.rows);
+  shape.y.columns = columns.positions(shape.x.columns);
+  const auto x = small_numbers(shape.images * shape.x.rows * shape.x.columns * shape.x.channels);
+  const auto dy = small_numbers(shape.images * shape.y.rows * shape.y.columns * shape.y.channels);
+  const std::vector<float> expected = plain_grad_weights(shape, x, dy);
+  std::vector<std::byte> scratch(fibres::kGradWeights.scratch_bytes(shape).value());
+  std::vector<float> found(expected.size(), NAN);
+  if (shape.dtype == DType::f32) {
     fibres::kGradWeights.make(shape, x.data(), dy.data(), found.data(), scratch.data())(Step());
     EXPECT_LE(relative_error(found, expected), 1e-6);
+    return;
   }
+  const std::vector<bf16> x_bf16(x.begin(), x.end()), dy_bf16(dy.begin(), dy.end());
+  std::vector<bf16> found_bf16(expected.size());
+  fibres::kGradWeights.make(shape, x_bf16.data(), dy_bf16.data(), found_bf16.data(),
+                            scratch.data())(Step());
+  std::copy(found_bf16.begin(), found_bf16.end(), found.begin());
+  EXPECT_LE(relative_error(found, expected), 5e-3);
+}
+
+TEST(GpuKernels, AddUpTheGradientOfWeights) {
+  const WindowAxis three{3, 1, 1, 1, 1}, three_by_two{3, 2, 1, 1, 0}, pixel{1, 2, 1, 0, 0},
+      five{5, 1, 1, 2, 2}, dilated{3, 1, 2, 2, 2}, two{2, 2, 1, 0, 0}, one{1, 1, 1, 0, 0};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const GradWeightsShape& shape :
+         {GradWeightsShape{dtype, 2, {9, 11, 5}, {0, 0, 3}, {three, three}},
+          {dtype, 3, {8, 8, 20}, {0, 0, 18}, {three_by_two, three_by_two}},
+          {dtype, 2, {7, 40, 16}, {0, 0, 16}, {pixel, pixel}},
+          {dtype, 1, {12, 70, 20}, {0, 0, 4}, {five, five}},
+          {dtype, 1, {9, 9, 2}, {0, 0, 2}, {dilated, dilated}},
+          {dtype, 2, {6, 5, 4}, {0, 0, 4}, {two, two}},
+          {dtype, 1, {5, 33, 3}, {0, 0, 17}, {one, three}},
+          {dtype, 1, {9, 6, 3}, {0, 0, 5}, {five, three_by_two}}}) {
+      SCOPED_TRACE(fmt::format("{} channels, {} x {}", shape.x.channels, shape.axes[0].kernel,
+                               shape.axes[1].kernel));
+      expect_plain_grad_weights(shape);
+    }
+  }
+}
+
+/// More than a launch takes, of a piece of a block and of several.
+TEST(GpuKernels, CastEachTensor) {
+  std::vector<Layout> f32, bf16s;
+  std::vector<std::vector<float>> from;
+  std::vector<std::vector<bf16>> between;
+  std::vector<std::vector<float>> to;
+  Operands down, up;
+  for (int i = 0; i < 130; ++i) {
+    const int64_t size = std::array{1, 2047, 2048, 2049, 5000}[static_cast<size_t>(i) % 5];
+    f32.push_back(Layout::plain({size}, DType::f32));
+    bf16s.push_back(Layout::plain({size}, DType::bf16));
+    from.push_back(small_numbers(size));
+    between.emplace_back(from.back().size());
+    to.emplace_back(from.back().size());
+  }
+  for (size_t i = 0; i < from.size(); ++i) {
+    down.inputs.push_back(from[i].data());
+    down.outputs.push_back(between[i].data());
+    up.inputs.push_back(between[i].data());
+    up.outputs.push_back(to[i].data());
+  }
+  const CastsFn casts = KernelRegistry::of("fibres").casts();
+  casts(f32, bf16s).bind(down)(Step());
+  casts(bf16s, f32).bind(up)(Step());
+  EXPECT_EQ(to, from);
 }
 
 class GpuNets : public ::testing::TestWithParam<const Model*> {};

@@ -72,6 +72,16 @@ TEST_P(OnGpuNets, AgreeWithTheReference) {
   expect_net_agrees(*GetParam(), on_gpu());
 }
 
+/// Weights are converted at the beginning and gradients at the end, so memory is long in use.
+TEST(OnGpuNets, ReusedMemoryChangesNoBits) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  CompileOptions options = on_gpu(DType::bf16);
+  const Graph net = fused_net(find_model("resnet-20"));
+  const std::vector<double> reused = run_of(net, options).gradients();
+  options.reuse_memory = false;
+  EXPECT_EQ(reused, run_of(net, options).gradients());
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, OnGpuNets, ::testing::ValuesIn(image_models()), model_name);
 
 }  // namespace

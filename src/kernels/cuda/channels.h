@@ -19,7 +19,7 @@ struct alignas(sizeof(T) * width) Packet {
   CROSSBOW_GPU float operator[](int j) const { return values[j]; }
 };
 
-struct Pair {
+struct alignas(8) Pair {
   float a = 0, b = 0;
   CROSSBOW_GPU Pair& operator+=(const Pair& other) {
     a += other.a;

@@ -125,12 +125,13 @@ struct AddUpParts {
     for (int r = 0; r < static_cast<int>(plan.along_rows.kernel); ++r) {
       const int64_t row = top + r * plan.along_rows.dilation;
       const bool has_row = row >= 0 && row < plan.x_rows;
-      const T* const from = x + (image * plan.x_rows + row) * plan.x_columns * plan.x_channels;
+      const int64_t from = (image * plan.x_rows + row) * plan.x_columns;
       for (int i = t.rank(); i < row_elements; i += t.threads()) {
         const int64_t column = left + i / kTile, c = x_first + i % kTile;
         const bool exists =
             has_row && column >= 0 && column < plan.x_columns && c < plan.x_channels;
-        x_strip[r * row_elements + i] = exists ? float(from[column * plan.x_channels + c]) : 0;
+        x_strip[r * row_elements + i] =
+            exists ? float(x[(from + column) * plan.x_channels + c]) : 0;
       }
     }
   }

@@ -16,6 +16,7 @@ namespace crossbow::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;  // of cuDNN's workspace
+constexpr const char* kOurs = "loops";
 
 std::byte* aligned(std::byte* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
@@ -76,7 +77,7 @@ struct Products {
     const GradWeightsShape shape{context.precision, convolution.x[0], images(convolution.x),
                                  images(convolution.y), convolution.axes};
     if (const auto bytes = kGradWeights.scratch_bytes(shape)) {
-      ways.push_back({"loops", *bytes, [=](void* x, void* weights, void* y, void* workspace) {
+      ways.push_back({kOurs, *bytes, [=](void* x, void* weights, void* y, void* workspace) {
                         const Call call = kGradWeights.make(shape, x, y, weights, workspace);
                         return [call] { call(Step()); };
                       }});
@@ -102,7 +103,8 @@ struct Products {
       fail("cuDNN has no way to compute {} on {}", convolution.key(), gpu().name());
     }
     const std::string key =
-        fmt::format("{} by cuDNN {} on {}", convolution.key(), cudnn_version(), gpu().name());
+        fmt::format("{} by cuDNN {}{} on {}", convolution.key(), cudnn_version(),
+                    candidates.back().implementation == kOurs ? " or loops" : "", gpu().name());
     return choose(context, key, std::move(candidates));
   }
 
