@@ -222,12 +222,16 @@ class Compiler {
   const Stored& stored_as(Value v, const Layout& wanted) {
     const Stored& original = stored_.at(v);
     if (original.layout == wanted) return original;
-    auto& conversions = conversions_[v];
-    for (const Stored& c : conversions) {
-      if (c.layout == wanted) return c;
-    }
-    return conversions.emplace_back(
+    if (const Stored* const known = known_conversion(v, wanted)) return *known;
+    return conversions_[v].emplace_back(
         convert(graph_.node(v).name, original, in_arena(wanted), false));
+  }
+
+  const Stored* known_conversion(Value v, const Layout& wanted) const {
+    const auto of_value = conversions_.find(v);
+    if (of_value == conversions_.end()) return nullptr;
+    const auto it = std::ranges::find(of_value->second, wanted, &Stored::layout);
+    return it == of_value->second.end() ? nullptr : &*it;
   }
 
   Stored convert(const std::string& name, const Stored& from, Stored to, bool backward) {
@@ -341,11 +345,8 @@ class Compiler {
         if (!v || !is_source(graph_.node(v))) continue;
         const Stored& original = stored_.at(v);
         const Layout& wanted = prepared_[id].inputs[i];
-        auto& conversions = conversions_[v];
-        const bool known =
-            std::ranges::find(conversions, wanted, &Stored::layout) != conversions.end();
-        if (known || !is_cast(original.layout, wanted)) continue;
-        casts.emplace_back(original, conversions.emplace_back(in_arena(wanted)));
+        if (known_conversion(v, wanted) || !is_cast(original.layout, wanted)) continue;
+        casts.emplace_back(original, conversions_[v].emplace_back(in_arena(wanted)));
       }
     }
     cast_all("parameters", casts, false);

@@ -78,8 +78,8 @@ TEST_F(Processes, ARunThatIsKilledWithinAnEpochGoesOnFromThere) {
   using Clock = std::chrono::steady_clock;
   Clock::duration took{};
   std::string rest;
-  for (int epochs = 3; took < std::chrono::milliseconds(700);
-       epochs *= 3) {  // not too short to hit
+  // Long enough to be hit.
+  for (int epochs = 3; took < std::chrono::milliseconds(700); epochs *= 3) {
     rest = " --learners 2 --epochs " + std::to_string(epochs);
     fs::remove_all(folder("whole"));
     const auto begun = Clock::now();
