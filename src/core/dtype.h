@@ -48,10 +48,14 @@ struct bf16 {
 
   bf16() = default;
   constexpr bf16(float f) {  // NOLINT: implicit, as between the built-in floating types
+#if defined(__CUDA_ARCH__)   // a GPU has an instruction for it
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+#else
     const uint32_t u = std::bit_cast<uint32_t>(f);
     const uint32_t rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16;
     const bool nan = (u & 0x7FFFFFFF) > 0x7F800000;
     bits = static_cast<uint16_t>(nan ? (u >> 16) | 0x40 : rounded);
+#endif
   }
   constexpr operator float() const {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);

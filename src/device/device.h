@@ -1,5 +1,5 @@
 // Where programs run: a device has memory, and queues that do work in the order in which it was
-// given to them.
+// given to them, but for what may be done aside.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,13 @@ class Queue {
   virtual void write(void* to, const void* from, size_t bytes) = 0;
   virtual void zero(void* to, size_t bytes) = 0;
 
+  /// What `give` gives begins after all that was given before, and may be done beside what follows:
+  /// until a join, nothing may need it or change what it uses.
+  virtual void aside(const std::function<void()>& give) { give(); }
+  /// What follows begins when all that was given aside is done, but for the last `but` times.
+  virtual void join(int /*but*/) {}
+  static constexpr int kMostAside = 3;  // that a join may leave
+
   /// The event now stands for all work given to this queue so far.
   virtual void mark(Event& event) = 0;
   /// Work given from now on begins when what the event stands for now is done.
@@ -73,6 +80,10 @@ class Device {
   virtual std::string_view kernels() const = 0;
   /// The host can use its memory, and its queues work at the call, in the calling thread.
   virtual bool is_host() const = 0;
+  /// Its queues do beside other work what they are given aside.
+  virtual bool works_aside() const { return false; }
+  /// So many programs of small batches keep it busy, whatever each of them does beside other work.
+  virtual int crowd() const { return std::numeric_limits<int>::max(); }
   /// Elements of an exchange that are worth a task of their own, which any thread may give while
   /// others give more; kWhole where a queue shares out the work itself, and one thread gives all.
   virtual int64_t exchange_piece() const { return kWhole; }

@@ -60,6 +60,7 @@ struct PrepareContext {
   DType precision;  // how TensorType f32 is stored: f32, bf16, or f64 (reference)
   bool tf32;        // CompileOptions::tf32
   int threads;      // of the OpenMP team that will run the calls
+  bool crowded;     // others keep the device busy: a kernel's work counts, not how long it takes
   AlgorithmChooser* chooser = nullptr;  // null: take the first candidate
 
   TensorType input_type(size_t i) const { return graph.type(node.inputs[i]); }

@@ -9,8 +9,8 @@
 namespace crossbow {
 
 /// Seconds of one run by a queue of the device, the least of several, on made-up data in fresh
-/// memory.
-double measure(const PreparedKernel& kernel, Device& device);
+/// memory. With `copies` so many queues run it at the same time, and a run has its share of theirs.
+double measure(const PreparedKernel& kernel, Device& device, int copies = 1);
 
 /// The candidate that the context's chooser prefers, the first one without a chooser. `key`
 /// identifies the layer: op, shapes, element type, threads.

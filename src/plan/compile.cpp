@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <list>
 #include <set>
 
@@ -20,6 +21,7 @@ class Compiler {
         options_(options),
         device_(find_device(options.device)),
         kernels_(device_.kernels()),
+        crowded_(options.programs >= device_.crowd()),
         precision_(computed_precision(kernels_, options.precision)),
         program_(std::make_shared<Program>()) {}
 
@@ -32,6 +34,7 @@ class Compiler {
     for (size_t id = 0; id < graph_.nodes().size(); ++id) place_source(static_cast<int32_t>(id));
     cast_parameters();
     for (size_t id = 0; id < graph_.nodes().size(); ++id) schedule(static_cast<int32_t>(id));
+    join_lagging();
     cast_all("gradients", cast_gradients_, true);
     place_results();
     place_temporaries();
@@ -121,7 +124,7 @@ class Compiler {
         }
       }
       prepared_[id] = prepare({graph_, node, offered, required, device_, precision_, options_.tf32,
-                               options_.threads, options_.chooser});
+                               options_.threads, crowded_, options_.chooser});
     }
   }
 
@@ -289,7 +292,7 @@ class Compiler {
       if (input.storage < 0 || input.layout.bytes() != layout.bytes()) continue;
       // Named outputs live to the end.
       if (last_reader(node.inputs[from]) > id || named_.count(node.inputs[from])) continue;
-      if (taken_.count(input.storage)) continue;
+      if (taken_.count(input.storage) || is_lagging(input.storage)) continue;
       // A second operand in the same memory would be overwritten while it is read.
       const auto same = [&](const Stored& s) { return s.storage == input.storage; };
       if (std::count_if(inputs.begin(), inputs.end(), same) != 1) continue;
@@ -382,10 +385,55 @@ class Compiler {
     }
     emit({node.name, std::string(node.op->name), {}, flops, is_backward(id), updates},
          std::move(kernel), inputs, outputs);
+    if (may_lag(id)) let_lag();
     for (size_t i = 0; i < node.outputs.size() && !options_.update; ++i) {
       deliver_gradient({id, static_cast<int32_t>(i)});
     }
     if (options_.update) update_finished(id);
+  }
+
+  /// Whether a queue may do the node beside what follows: it computes gradients of parameters, and
+  /// nobody reads them until they are all there. On a crowded device that would gain nothing, and
+  /// memory is needed longer.
+  bool may_lag(int32_t id) const {
+    if (!device_.works_aside() || crowded_ || options_.update) return false;
+    for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes()[id].outputs.size()); ++i) {
+      const auto gradient = gradients_.find({id, i});
+      if (gradient == gradients_.end() || gradient->second.size() != 1) return false;
+      const Layout& wanted = program_->parameters_->find(gradient->second[0])->layout;
+      const Layout& written = prepared_[id].outputs[i];
+      if (last_reader({id, i}) >= 0 || (written != wanted && !is_cast(written, wanted)))
+        return false;
+    }
+    return true;
+  }
+
+  void let_lag() {
+    const size_t kernel = program_->kernels_.size() - 1;
+    program_->kernels_[kernel].lag = Queue::kMostAside;
+    lagging_.push_back(kernel);
+    if (lagging_.size() <= Queue::kMostAside) return;
+    keep_until(kernel, lagging_.front());
+    lagging_.pop_front();
+  }
+  /// All of them end with the last.
+  void join_lagging() {
+    if (lagging_.empty()) return;
+    program_->kernels_[lagging_.back()].lag = 0;
+    for (const size_t kernel : lagging_) keep_until(lagging_.back(), kernel);
+    lagging_.clear();
+  }
+  void keep_until(size_t end, size_t kernel) {
+    for (const int storage : storages_[kernel].all()) {
+      int& last = lifetimes_[storage].last;
+      last = std::max(last, static_cast<int>(end));
+    }
+  }
+  bool is_lagging(int storage) const {
+    return std::ranges::any_of(lagging_, [&](size_t kernel) {
+      const std::vector<int> used = storages_[kernel].all();
+      return std::ranges::find(used, storage) != used.end();
+    });
   }
 
   bool is_backward(int32_t id) const {
@@ -512,12 +560,21 @@ class Compiler {
   struct Storages {
     std::vector<int> inputs, outputs;
     int scratch;
+
+    std::vector<int> all() const {
+      std::vector<int> all{scratch};
+      all.insert(all.end(), inputs.begin(), inputs.end());
+      all.insert(all.end(), outputs.begin(), outputs.end());
+      std::erase(all, -1);
+      return all;
+    }
   };
 
   const Graph& graph_;
   const CompileOptions& options_;
   Device& device_;
   const std::string_view kernels_;
+  const bool crowded_;
   const DType precision_;
   std::shared_ptr<Program> program_;
   std::vector<PreparedKernel> prepared_;                          // by node
@@ -532,6 +589,7 @@ class Compiler {
   std::vector<Lifetime> lifetimes_;
   std::vector<Lifetime> in_place_;  // what would need memory of its own without reuse
   std::vector<Storages> storages_;  // by kernel
+  std::deque<size_t> lagging_;      // kernels given aside that may be under way now
   Casts cast_gradients_;            // at the program's end
   std::set<int> taken_;             // storages that the current node computes in place of
   std::vector<std::pair<std::string, Stored>> results_;

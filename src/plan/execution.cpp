@@ -49,8 +49,15 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     for (Program::Location l : kernel.outputs) operands.outputs.push_back(address(l));
     operands.scratch = address(kernel.scratch);
     const bool updates = gradients_.calls.size() == program_->first_update_;
-    (updates ? updates_ : gradients_)
-        .calls.push_back(workspace.queue().bind(kernel.prepared.bind, std::move(operands)));
+    Queue& queue = workspace.queue();
+    Call call = queue.bind(kernel.prepared.bind, std::move(operands));
+    if (kernel.lag) {
+      call = [&queue, call = std::move(call), lag = *kernel.lag](const Step& s) {
+        queue.aside([&] { call(s); });
+        queue.join(lag);
+      };
+    }
+    (updates ? updates_ : gradients_).calls.push_back(std::move(call));
   }
   for (const auto& [name, result] : program_->results_) results_[name] = address(result.location);
 }

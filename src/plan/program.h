@@ -91,6 +91,7 @@ struct CompileOptions {
   DType precision = DType::f32;
   bool tf32 = false;  // products of f32 may be of operands rounded to TF32, on GPUs
   int threads = 1;    // OpenMP team that runs each call
+  int programs = 1;   // that run on the device at the same time
   bool reuse_memory = true;
   /// Ends the step with this optimizer's, by Step::update: each parameter is updated as soon as its
   /// gradient is there and nobody reads it any more, while both are in the cache. The gradient is
@@ -152,6 +153,8 @@ class Program {
     PreparedKernel prepared;
     std::vector<Location> inputs, outputs;
     Location scratch;
+    /// Given aside (Queue::aside), and of those so many may be under way afterwards.
+    std::optional<int> lag;
   };
   struct Result {
     Location location;

@@ -151,6 +151,7 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   compile.tf32 = options.precision == "tf32";
   compile.threads =
       team.workers.empty() ? team.threads.threads : team.workers[worker].threads_per_node();
+  compile.programs = team.arrangement.learners;
   // On a GPU one launch updates all, where each parameter's would be one.
   const bool one_update = !find_device(device.kind).is_host() && !is_live(team);
   const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients() ||

@@ -29,6 +29,8 @@ class Described : public Device, public cuda::Gpu {
 
   std::string_view kernels() const override { return "cuda"; }
   bool is_host() const override { return false; }
+  bool works_aside() const override { return true; }
+  int crowd() const override { return 8; }
   double memory_mb() const override { return crossbow::memory_mb(); }
   double free_memory_mb() const override { return crossbow::free_memory_mb(); }
   Buffer allocate(size_t bytes) override { return Buffer(bytes); }
@@ -36,6 +38,7 @@ class Described : public Device, public cuda::Gpu {
   std::unique_ptr<Event> make_event() override { fail("{} is not there", gpu_.name); }
 
   std::string name() const override { return gpu_.name; }
+  bool has_clusters() const override { return gpu_.name == "sm_90"; }
   cuda::CudnnObject cudnn_properties() const override { return cuda::gpu_properties(gpu_.json); }
 
  private:

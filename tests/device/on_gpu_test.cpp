@@ -105,6 +105,38 @@ TEST_F(OnGpuDevice, RecordingsRunAgain) {
   EXPECT_EQ(here(y), expected);
 }
 
+/// y_i = x aside, which is read as soon as a join allows; given once, and recorded.
+TEST_F(OnGpuDevice, QueuesWorkAside) {
+  const auto queue = device_.make_queue();
+  constexpr size_t kMany = 1 << 20, kTimes = 8, kLag = Queue::kMostAside;
+  const Buffer x = there(Numbers(kMany, 1)), sum = device_.allocate(x.size());
+  std::vector<Buffer> y;
+  for (size_t i = 0; i < kTimes; ++i) y.push_back(device_.allocate(x.size()));
+  const auto add = [&](const Buffer& term) {
+    const std::array<double, 2> factors{2, 1};
+    const std::array<const void*, 2> terms{sum.data(), term.data()};
+    queue->math(DType::f32).combine(factors, terms, sum.data(), kMany);
+  };
+  const auto give = [&] {
+    queue->zero(sum.data(), sum.size());
+    for (const Buffer& buffer : y) queue->zero(buffer.data(), buffer.size());
+    for (size_t i = 0; i < kTimes + kLag; ++i) {
+      if (i < kTimes) queue->aside([&] { queue->copy(y[i].data(), x.data(), x.size()); });
+      queue->join(static_cast<int>(i < kTimes ? kLag : kTimes + kLag - 1 - i));
+      if (i >= kLag) add(y[i - kLag]);
+    }
+  };
+  const Numbers expected(kMany, (1 << kTimes) - 1);
+  give();
+  queue->finish();
+  EXPECT_EQ(here(sum), expected);
+  const auto recording = queue->record(give);
+  ASSERT_TRUE(recording);
+  for (int i = 0; i < 3; ++i) recording->replay();
+  queue->finish();
+  EXPECT_EQ(here(sum), expected);
+}
+
 TEST_F(OnGpuDevice, ComputesAsTheReferenceDoes) {
   const auto queue = device_.make_queue();
   const VectorMath &math = queue->math(DType::f32), &ref = vector_math("ref", DType::f32);

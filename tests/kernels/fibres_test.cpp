@@ -27,6 +27,14 @@ TEST_P(GpuKernels, Bf16) {
   expect_cases_agree(*GetParam(), on_fibres(DType::bf16));
 }
 
+TEST(GpuKernels, AddUpChannelsWithoutClusters) {
+  for (const char* op : {"batch_norm", "scale_bias"}) {
+    for (const DType precision : {DType::f32, DType::bf16}) {
+      expect_cases_agree(find_op(op), on_device("fibres without clusters", precision));
+    }
+  }
+}
+
 /// Fibres run in another order each time.
 TEST_P(GpuKernels, SameBitsInAnyOrder) {
   expect_same_bits_again(*GetParam(), on_fibres());
@@ -54,20 +62,23 @@ std::vector<float> small_numbers(int64_t count) {
 TEST(GpuKernels, AddABiasAndSumItsGradient) {
   for (const auto& [rows, channels] :
        {std::pair<int64_t, int64_t>{300, 37}, {7, 72}, {5000, 136}, {20000, 16}, {3, 1}}) {
-    SCOPED_TRACE(fmt::format("{} rows, {} channels", rows, channels));
-    const BiasShape shape{DType::f32, rows, channels};
-    const std::vector<float> bias = small_numbers(channels);
-    std::vector<float> y = small_numbers(rows * channels), sums(bias.size());
-    std::vector<float> expected = y, expected_sums(bias.size());
-    for (size_t i = 0; i < y.size(); ++i) {
-      expected[i] = std::max(expected[i] + bias[i % bias.size()], 0.0f);
-      expected_sums[i % bias.size()] += expected[i];
+    for (const Target target : {Target{false, false}, {true, false}, {true, true}}) {
+      SCOPED_TRACE(fmt::format("{} rows, {} channels, clusters: {}, crowded: {}", rows, channels,
+                               target.clusters, target.crowded));
+      const BiasShape shape{DType::f32, rows, channels, target};
+      const std::vector<float> bias = small_numbers(channels);
+      std::vector<float> y = small_numbers(rows * channels), sums(bias.size());
+      std::vector<float> expected = y, expected_sums(bias.size());
+      for (size_t i = 0; i < y.size(); ++i) {
+        expected[i] = std::max(expected[i] + bias[i % bias.size()], 0.0f);
+        expected_sums[i % bias.size()] += expected[i];
+      }
+      std::vector<std::byte> scratch(fibres::kBias.scratch_bytes(shape));
+      fibres::kBias.add(shape, Activation::relu, y.data(), bias.data())(Step());
+      EXPECT_EQ(y, expected);
+      fibres::kBias.sum(shape, y.data(), sums.data(), scratch.data())(Step());
+      EXPECT_EQ(sums, expected_sums);
     }
-    std::vector<std::byte> scratch(fibres::kBias.scratch_bytes(shape));
-    fibres::kBias.add(shape, Activation::relu, y.data(), bias.data())(Step());
-    EXPECT_EQ(y, expected);
-    fibres::kBias.sum(shape, y.data(), sums.data(), scratch.data())(Step());
-    EXPECT_EQ(sums, expected_sums);
   }
 }
 

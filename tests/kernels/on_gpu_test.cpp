@@ -74,7 +74,6 @@ TEST_P(OnGpuNets, AgreeWithTheReference) {
 
 /// Weights are converted at the beginning and gradients at the end, so memory is long in use.
 TEST(OnGpuNets, ReusedMemoryChangesNoBits) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
   CompileOptions options = on_gpu(DType::bf16);
   const Graph net = fused_net(find_model("resnet-20"));
   const std::vector<double> reused = run_of(net, options).gradients();

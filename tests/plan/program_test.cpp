@@ -66,6 +66,15 @@ TEST(Program, ReusesMemory) {
   EXPECT_LT(2 * program->arena_bytes(), program->arena_bytes_without_reuse());
 }
 
+/// Where programs are few. What lags keeps its memory.
+TEST(Program, GradientsLag) {
+  const Graph graph = with_gradients(fuse(small_model(find_model("resnet-20"))));
+  CompileOptions options = on_device("late");
+  const size_t lagging = Program::compile(graph, options)->arena_bytes();
+  options.programs = find_device("late").crowd();
+  EXPECT_GT(lagging, Program::compile(graph, options)->arena_bytes());
+}
+
 /// Training, the last partial batch and evaluation: one replica, one arena.
 TEST(Program, ProgramsOfAModelShareReplicaAndArena) {
   const Graph net = fuse(small_model(lenet()));
@@ -155,6 +164,24 @@ TEST_P(MemoryPlanOfModel, ChangesNoBitOfAnUpdate) {
         EXPECT_TRUE(same_bytes(a.states, b.states)) << "step " << step;
         EXPECT_EQ(run->values("loss"), afterwards.values("loss"));
       }
+    }
+  }
+}
+
+/// On a device that computes gradients of weights beside what follows, here as late as may be: in
+/// two steps, of which the second is recorded.
+TEST_P(MemoryPlanOfModel, ChangesNoBitWhereGradientsLag) {
+  const Graph net = small_model(*GetParam());
+  for (CompileOptions options : {on_device("late"), on_device("late", DType::bf16)}) {
+    const bool fused = options.precision == DType::bf16;
+    const Graph graph = with_gradients(fused ? fuse(net) : net);
+    GraphRun planned(graph, options), at_once(graph, cpu(options.precision));
+    options.reuse_memory = false;
+    GraphRun apart(graph, options);
+    for (int step = 0; step < 2; ++step) {
+      for (GraphRun* run : {&planned, &apart, &at_once}) run->run();
+      EXPECT_TRUE(same_bytes(planned.replica().gradients, apart.replica().gradients));
+      EXPECT_TRUE(same_bytes(planned.replica().gradients, at_once.replica().gradients));
     }
   }
 }

@@ -1,6 +1,6 @@
-// Runs our GPU kernels on the host: a block's threads are fibres, one after the other in a random
-// order, from one point where all threads wait to the next. The device "fibres" has these kernels,
-// and the reference's for the ops that a GPU has from NVIDIA's libraries.
+// Runs our GPU kernels on the host: a cluster's threads are fibres, one after the other in a random
+// order, from one point where a block's threads wait, or all, to the next. The device "fibres" has
+// these kernels, and the reference's for the ops that a GPU has from NVIDIA's libraries.
 #include <ucontext.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct StackSwitch {
   }
 };
 
-/// Of one thread of the host. A block's threads share the fibres: one that waits keeps its fibre,
+/// Of one thread of the host. A cluster's threads share the fibres: one that waits keeps its fibre,
 /// one that is done hands it to a thread that has not begun.
 class Blocks {
  public:
@@ -49,27 +49,31 @@ class Blocks {
   }
 
   void run(const Grid& grid, void (*kernel)(const void*), const void* arguments) {
+    if (grid.threads > kMostThreads || grid.cluster > 8 || grid.blocks % grid.cluster != 0) {
+      fail("a GPU would refuse this grid");
+    }
     grid_ = grid;
     kernel_ = kernel;
     arguments_ = arguments;
-    shared_.resize(grid.shared_bytes);
-    exchanged_.resize(static_cast<size_t>(grid.threads));
-    order_.resize(static_cast<size_t>(grid.threads));
-    for (index_ = 0; index_ < grid.blocks; ++index_) run_block();
+    const auto blocks = static_cast<size_t>(grid.cluster);
+    shared_.resize(blocks * grid.shared_bytes);
+    waiting_.resize(blocks);
+    exchanged_.resize(static_cast<size_t>(threads()));
+    order_.resize(static_cast<size_t>(threads()));
+    for (first_ = 0; first_ < grid.blocks; first_ += grid.cluster) run_cluster();
   }
 
-  int64_t index() const { return index_; }
+  int64_t index() const { return first_ + block(); }
   const Grid& grid() const { return grid_; }
-  int rank() const { return running_->rank; }
-  void* shared() { return shared_.data(); }
-  void sync() {
-    waiting_.push_back(running_);
-    leave(*running_);
-  }
+  int rank() const { return running_->thread % grid_.threads; }
+  std::byte* shared() { return shared_.data() + block() * shared_bytes(); }
+  ptrdiff_t distance_to(int other) const { return (other - block()) * shared_bytes(); }
+  void sync() { wait_among(waiting_[static_cast<size_t>(block())]); }
+  void sync_cluster() { wait_among(all_waiting_); }
   float exchange(float value, int bits) {
-    exchanged_[static_cast<size_t>(rank())] = value;
+    exchanged_[static_cast<size_t>(running_->thread)] = value;
     sync();
-    const float other = exchanged_[static_cast<size_t>(rank() ^ bits)];
+    const float other = exchanged_[static_cast<size_t>(running_->thread ^ bits)];
     sync();
     return other;
   }
@@ -78,25 +82,44 @@ class Blocks {
   Blocks() { getcontext(&blank_); }
 
   struct Fibre {
-    std::vector<std::byte> stack = std::vector<std::byte>(kStack);
+    std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStack);
     ucontext_t context{};
     StackSwitch out;
-    int rank = -1;
+    int thread = -1;  // of the cluster
   };
 
-  void run_block() {
+  int threads() const { return grid_.cluster * grid_.threads; }
+  int block() const { return running_->thread / grid_.threads; }
+  ptrdiff_t shared_bytes() const { return static_cast<ptrdiff_t>(grid_.shared_bytes); }
+
+  void run_cluster() {
     std::fill(shared_.begin(), shared_.end(), std::byte{0xff});  // NaN
     std::iota(order_.begin(), order_.end(), 0);
     shuffle(order_);
     begun_ = finished_ = 0;
-    while (begun_ < grid_.threads) resume(free_fibre());
-    while (!waiting_.empty()) {
-      if (finished_ > 0) fail("some threads of a block wait for others, which have left");
-      std::vector<Fibre*> all;
-      all.swap(waiting_);
-      shuffle(all);
-      for (Fibre* fibre : all) resume(*fibre);
+    while (begun_ < threads()) resume(free_fibre());
+    while (resume_waiting()) {
     }
+    if (finished_ < threads()) fail("some threads of a block wait for others, which do not come");
+  }
+
+  /// Those for whom all are there; false if there are none.
+  bool resume_waiting() {
+    bool any = false;
+    for (auto& waiting : waiting_) any |= resume_all(waiting, grid_.threads);
+    return any || resume_all(all_waiting_, threads());
+  }
+  bool resume_all(std::vector<Fibre*>& waiting, int expected) {
+    if (waiting.size() != static_cast<size_t>(expected)) return false;
+    std::vector<Fibre*> all;
+    all.swap(waiting);
+    shuffle(all);
+    for (Fibre* fibre : all) resume(*fibre);
+    return true;
+  }
+  void wait_among(std::vector<Fibre*>& waiting) {
+    waiting.push_back(running_);
+    leave(*running_);
   }
 
   template <typename T>
@@ -114,8 +137,8 @@ class Blocks {
     }
     Fibre& fibre = *fibres_.emplace_back(std::make_unique<Fibre>());
     fibre.context = blank_;
-    fibre.context.uc_stack.ss_sp = fibre.stack.data();
-    fibre.context.uc_stack.ss_size = fibre.stack.size();
+    fibre.context.uc_stack.ss_sp = fibre.stack.get();
+    fibre.context.uc_stack.ss_size = kStack;
     makecontext(
         &fibre.context, [] { mine().serve(); }, 0);
     return fibre;
@@ -123,7 +146,7 @@ class Blocks {
   void resume(Fibre& fibre) {
     running_ = &fibre;
     StackSwitch in;
-    in.begin(fibre.stack.data(), fibre.stack.size());
+    in.begin(fibre.stack.get(), kStack);
     swapcontext(&scheduler_, &fibre.context);
     in.end();
   }
@@ -138,8 +161,8 @@ class Blocks {
     StackSwitch().end(&scheduler_stack_, &scheduler_bytes_);
     Fibre& fibre = *running_;
     for (;;) {
-      while (begun_ < grid_.threads) {
-        fibre.rank = order_[static_cast<size_t>(begun_++)];
+      while (begun_ < threads()) {
+        fibre.thread = order_[static_cast<size_t>(begun_++)];
         kernel_(arguments_);
         ++finished_;
       }
@@ -151,14 +174,15 @@ class Blocks {
   Grid grid_{};
   void (*kernel_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
-  int64_t index_ = 0;
-  int begun_ = 0, finished_ = 0;  // threads
-  std::vector<std::byte> shared_;
-  std::vector<float> exchanged_;  // by rank
+  int64_t first_ = 0;              // block of the cluster
+  int begun_ = 0, finished_ = 0;   // threads
+  std::vector<std::byte> shared_;  // by block of the cluster, and these two by its threads
+  std::vector<float> exchanged_;
   std::vector<int> order_;
   Rng rng_{1, Purpose::synthetic};
   std::vector<std::unique_ptr<Fibre>> fibres_;
-  std::vector<Fibre*> free_, waiting_;
+  std::vector<Fibre*> free_, all_waiting_;
+  std::vector<std::vector<Fibre*>> waiting_;  // for those of their block
   Fibre* running_ = nullptr;
   ucontext_t blank_{}, scheduler_{};
   const void* scheduler_stack_ = nullptr;
@@ -185,8 +209,21 @@ void Thread::sync() const {
 float Thread::exchange(float value, int bits) const {
   return Blocks::mine().exchange(value, bits);
 }
-void* Thread::shared_memory() const {
+std::byte* Thread::shared_memory() const {
   return Blocks::mine().shared();
+}
+void Thread::sync_cluster() const {
+  Blocks::mine().sync_cluster();
+}
+ptrdiff_t Thread::distance_to(int block) const {
+  return Blocks::mine().distance_to(block);
+}
+
+/// This one has none, as older GPUs.
+constexpr const char* kWithoutClusters = "fibres without clusters";
+
+bool has_clusters(const Device& device) {
+  return &device != &find_device(kWithoutClusters);
 }
 
 void launch_fibres(const Grid& grid, void (*run)(const void*), const void* kernel) {
@@ -198,6 +235,9 @@ void launch_fibres(const Grid& grid, void (*run)(const void*), const void* kerne
 namespace crossbow::testing {
 namespace {
 
+const RegisterDevice kWithoutClusters{
+    fibres::kWithoutClusters, [] { return DeviceKind{}; },
+    [](int) { return make_host_device(fibres::kDevice, /*exchange_piece=*/1000); }};
 const RegisterDevice kFibres{
     fibres::kDevice, [] { return DeviceKind{}; },
     [](int) { return make_host_device(fibres::kDevice, /*exchange_piece=*/1000); }};

@@ -251,7 +251,20 @@ class LateQueue : public Queue {
       if (bytes > 0) std::memset(to, 0, bytes);
     });
   }
+  /// Is done as late as may be.
+  void aside(const std::function<void()>& give) override {
+    aside_.emplace_back();
+    gives_aside_ = true;
+    give();
+    gives_aside_ = false;
+  }
+  void join(int but) override {
+    for (; aside_.size() > static_cast<size_t>(but); aside_.pop_front()) {
+      for (auto& work : aside_.front()) give(std::move(work));
+    }
+  }
   void mark(Event& event) override {
+    join(0);
     static_cast<LateEvent&>(event).set({worker_, worker_->given()});
   }
   void wait(const Event& event) override {
@@ -259,7 +272,10 @@ class LateQueue : public Queue {
     if (!point.worker || point.worker == worker_) return;
     give([point] { point.finish(); });
   }
-  void finish() override { LateEvent::Point{worker_, worker_->given()}.finish(); }
+  void finish() override {
+    join(0);
+    LateEvent::Point{worker_, worker_->given()}.finish();
+  }
 
   Call bind(const std::function<Call(Operands)>& kernel, Operands operands) override {
     for (auto* all : {&operands.inputs, &operands.outputs}) {
@@ -284,6 +300,7 @@ class LateQueue : public Queue {
   std::unique_ptr<const Recording> record(const std::function<void()>& calls) override;
 
   void give(std::function<void()> work) {
+    if (gives_aside_) return aside_.back().push_back(std::move(work));
     if (recorded_) return recorded_->push_back(std::move(work));
     worker_->give(std::move(work));
   }
@@ -300,6 +317,8 @@ class LateQueue : public Queue {
   const std::string_view math_name_;
   const std::shared_ptr<Worker> worker_ = std::make_shared<Worker>();
   std::vector<std::function<void()>>* recorded_ = nullptr;
+  std::deque<std::vector<std::function<void()>>> aside_;  // that no join has waited for
+  bool gives_aside_ = false;
   std::mutex mutex_;
   std::map<DType, std::unique_ptr<LateMath>> math_;
 };
@@ -364,6 +383,8 @@ class LateDevice : public Device {
 
   std::string_view kernels() const override { return kernels_; }
   bool is_host() const override { return false; }
+  bool works_aside() const override { return true; }
+  int crowd() const override { return 4; }
   /// Its kernels are the CPU's, prepared by the calling thread for a queue's, which has no team.
   void set_team(int) override { set_host_team(1); }
   double memory_mb() const override { return mebibytes(static_cast<double>(Memory::limit())); }

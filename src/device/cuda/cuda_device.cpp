@@ -1,10 +1,14 @@
 // NVIDIA GPUs: a queue is a stream, a recording a CUDA graph.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -63,7 +67,8 @@ class CudaRecording : public Recording {
 /// Gives its calls to a stream.
 class QueueMath : public VectorMath {
  public:
-  QueueMath(int device, cudaStream_t stream, const VectorMath& math)
+  /// `stream`: the one that its queue gives work to, now or aside.
+  QueueMath(int device, const cudaStream_t& stream, const VectorMath& math)
       : device_(device), stream_(stream), math_(math) {}
 
   void update(const UpdateRule& rule, const UpdateStep& step, const UpdateSpans& spans,
@@ -88,7 +93,7 @@ class QueueMath : public VectorMath {
 
  private:
   const int device_;
-  const cudaStream_t stream_;
+  const cudaStream_t& stream_;
   const VectorMath& math_;
 };
 
@@ -98,7 +103,10 @@ class CudaQueue : public Queue {
     use_device(device_);
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
-  ~CudaQueue() override { cudaStreamDestroy(stream_); }
+  ~CudaQueue() override {
+    if (beside_) cudaStreamDestroy(beside_);
+    cudaStreamDestroy(stream_);
+  }
   CudaQueue(const CudaQueue&) = delete;
 
   void copy(void* to, const void* from, size_t bytes) override {
@@ -115,23 +123,41 @@ class CudaQueue : public Queue {
     use_device(device_);
     check(cudaMemsetAsync(to, 0, bytes, stream_), "zeroing memory of a GPU");
   }
+  void aside(const std::function<void()>& give) override {
+    use_device(device_);
+    make_beside();
+    mark(*begin_, stream_);
+    wait(*begin_, beside_);
+    const Swapped swapped(stream_, beside_);
+    give();
+    mark(*ends_[ended_++ % ends_.size()], stream_);
+  }
+  void join(int but) override {
+    const size_t wanted = ended_ - std::min(ended_ - joined_, static_cast<size_t>(but));
+    if (wanted == joined_) return;
+    use_device(device_);
+    wait(*ends_[(wanted - 1) % ends_.size()], stream_);
+    joined_ = wanted;
+  }
   void mark(Event& event) override {
     use_device(device_);
-    check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "marking a stream");
+    join(0);
+    mark(event, stream_);
   }
   void wait(const Event& event) override {
     use_device(device_);
-    check(cudaStreamWaitEvent(stream_, static_cast<const CudaEvent&>(event).get(), 0),
-          "waiting for another stream");
+    wait(event, stream_);
   }
-  void finish() override { check(cudaStreamSynchronize(stream_), "work of a GPU"); }
+  void finish() override {
+    if (beside_) check(cudaStreamSynchronize(beside_), "work of a GPU");
+    check(cudaStreamSynchronize(stream_), "work of a GPU");
+  }
 
   Call bind(const std::function<Call(Operands)>& kernel, Operands operands) override {
-    return
-        [device = device_, stream = stream_, call = kernel(std::move(operands))](const Step& step) {
-          const UseStream use(device, stream);
-          call(step);
-        };
+    return [this, call = kernel(std::move(operands))](const Step& step) {
+      const UseStream use(device_, stream_);
+      call(step);
+    };
   }
   const VectorMath& math(DType dtype) override {
     const std::lock_guard lock(mutex_);
@@ -158,8 +184,30 @@ class CudaQueue : public Queue {
  private:
   static constexpr int kTries = 3;
 
+  /// While it lives.
+  struct Swapped {
+    Swapped(cudaStream_t& a, cudaStream_t& b) : a(a), b(b) { std::swap(a, b); }
+    ~Swapped() { std::swap(a, b); }
+    cudaStream_t &a, &b;
+  };
+
+  void make_beside() {
+    if (beside_) return;
+    check(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "making a stream");
+    begin_ = std::make_unique<CudaEvent>(device_);
+    for (int i = 0; i <= kMostAside; ++i) ends_.push_back(std::make_unique<CudaEvent>(device_));
+  }
+  static void mark(Event& event, cudaStream_t stream) {
+    check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream), "marking a stream");
+  }
+  static void wait(const Event& event, cudaStream_t stream) {
+    check(cudaStreamWaitEvent(stream, static_cast<const CudaEvent&>(event).get(), 0),
+          "waiting for another stream");
+  }
+
   /// Null if something else that the process did has ended it.
   cudaGraph_t capture(const std::function<void()>& give) {
+    join(0);
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a stream");
     cudaGraph_t graph = nullptr;
     std::exception_ptr error;
@@ -169,10 +217,9 @@ class CudaQueue : public Queue {
       error = std::current_exception();
     }
     const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
-    if (ended == cudaErrorStreamCaptureInvalidated) {
-      cudaGetLastError();
-      return nullptr;
-    }
+    joined_ = ended_;  // in the graph; and without one there is nothing to wait for
+    if (ended != cudaSuccess) cudaGetLastError();  // which another call would report again
+    if (ended == cudaErrorStreamCaptureInvalidated) return nullptr;
     if (error) {
       if (graph) cudaGraphDestroy(graph);
       std::rethrow_exception(error);
@@ -182,7 +229,10 @@ class CudaQueue : public Queue {
   }
 
   const int device_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, beside_ = nullptr;  // the second for what is given aside
+  std::unique_ptr<CudaEvent> begin_;                  // of that
+  std::vector<std::unique_ptr<CudaEvent>> ends_;      // of its last pieces, the i-th modulo size()
+  size_t ended_ = 0, joined_ = 0;                     // how many; for how many `stream_` waits
   std::mutex mutex_;
   std::map<DType, std::unique_ptr<QueueMath>> math_;
 };
@@ -201,6 +251,9 @@ class CudaDevice : public Device, public Gpu {
       fail("GPU {}, {}, has compute capability {}.{}, and this build's kernels need {}.0 or later",
            index, of.name, of.major, of.minor, kOldestCapability);
     }
+    int clusters = 0;
+    check(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, index), "asking a GPU");
+    has_clusters_ = clusters != 0;
     int driver = 0;
     check(cudaDriverGetVersion(&driver), "asking for the driver's version");
     name_ = fmt::format("{}, driver for CUDA {}", of.name, version_text(driver));
@@ -211,8 +264,11 @@ class CudaDevice : public Device, public Gpu {
 
   std::string name() const override { return name_; }
   CudnnObject cudnn_properties() const override { return gpu_properties(index_); }
+  bool has_clusters() const override { return has_clusters_; }
   std::string_view kernels() const override { return kKernels; }
   bool is_host() const override { return false; }
+  bool works_aside() const override { return true; }
+  int crowd() const override { return 8; }
   double memory_mb() const override { return mebibytes(static_cast<double>(memory().total)); }
   double free_memory_mb() const override { return mebibytes(static_cast<double>(memory().free)); }
   Buffer allocate(size_t bytes) override {
@@ -253,6 +309,7 @@ class CudaDevice : public Device, public Gpu {
   }
 
   const int index_;
+  bool has_clusters_ = false;
   std::string name_;
 };
 
@@ -293,4 +350,9 @@ const RegisterDevice kCuda{kKernels, gpus, [](int index) -> std::unique_ptr<Devi
                            }};
 
 }  // namespace
+
+bool has_clusters(const Device& device) {
+  return dynamic_cast<const Gpu&>(device).has_clusters();
+}
+
 }  // namespace crossbow::cuda

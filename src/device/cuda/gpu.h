@@ -15,6 +15,11 @@ class Gpu {
   /// By which choices are remembered: its name and its driver's version.
   virtual std::string name() const = 0;
   virtual CudnnObject cudnn_properties() const = 0;
+  /// Blocks of a kernel can run at the same time and read each other's shared memory.
+  virtual bool has_clusters() const = 0;
 };
+
+/// Of a Gpu, for kernels (kernels/cuda/grid.h).
+bool has_clusters(const Device& device);
 
 }  // namespace crossbow::cuda

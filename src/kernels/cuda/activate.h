@@ -41,4 +41,12 @@ CROSSBOW_GPU inline float derivative(Activation activation, float y) {
   return 1;
 }
 
+/// One that the compiler knows, for kernels with many copies of it: to fetch the instructions of
+/// all takes a small kernel longer than its work.
+template <Activation activation>
+struct Fixed {
+  CROSSBOW_GPU float operator()(float x) const { return activate(activation, x); }
+  CROSSBOW_GPU float derivative(float y) const { return CROSSBOW_GRID::derivative(activation, y); }
+};
+
 }  // namespace crossbow::CROSSBOW_GRID

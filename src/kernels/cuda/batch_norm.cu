@@ -8,9 +8,31 @@
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
-template <typename T>
+CROSSBOW_GPU inline float inverse_sqrt(float x) {
+#ifdef __CUDACC__
+  return rsqrtf(x);  // to two units in the last place
+#else
+  return 1 / sqrtf(x);
+#endif
+}
+
+/// Calls f with the activation, of those that the op takes.
+template <typename F>
+Call with_activation(Activation activation, const F& f) {
+  switch (activation) {
+    case Activation::relu:
+      return f(Fixed<Activation::relu>());
+    case Activation::relu6:
+      return f(Fixed<Activation::relu6>());
+    default:
+      return f(Fixed<Activation::none>());
+  }
+}
+
+template <typename T, typename A>
 struct Normalise {
-  BatchNormAttributes attributes;
+  float epsilon, momentum;
+  A activation;
   Channels shape;
   const T* x;
   const float *scale, *shift;
@@ -18,7 +40,6 @@ struct Normalise {
   const T* residual;
   T* y;
   float *batch_mean, *batch_inverse_std;  // in training
-  const Pair* moments;                    // in training, by slice
 
   /// Distances from the channel's first value, whose squares lose less in f32 than those of the
   /// values.
@@ -37,33 +58,35 @@ struct Normalise {
         });
   }
   template <int width>
-  CROSSBOW_GPU void apply(const Thread& t) const {
+  CROSSBOW_GPU void apply(const Thread& t, const Pair* sums) const {  // null: by running moments
     using Values = Packet<T, width>;
-    const Pair* const sums = attributes.training ? shape.total(t, moments) : nullptr;
-    if (!shape.has_channels(t)) return;
-    const int64_t first = shape.channel(t);
-    float means[width], factors[width], shifts[width];
+    using Floats = Packet<float, width>;
+    const int c = shape.channel(t);
+    Floats factors = Floats::at(scale + c), means, variances;
+    const Floats shifts = Floats::at(shift + c);
+    if (sums) {
+      const Values first = Values::at(x + c);
+      CROSSBOW_UNROLL
+      for (int j = 0; j < width; ++j) {
+        const float distance = sums[j].a * shape.share;
+        means.values[j] = first[j] + distance;
+        variances.values[j] = fmaxf(sums[j].b * shape.share - distance * distance, 0);
+      }
+    } else {
+      means = Floats::at(running_mean + c);
+      variances = Floats::at(running_variance + c);
+    }
+    Floats inverse_stds;
     CROSSBOW_UNROLL
     for (int j = 0; j < width; ++j) {
-      const int64_t c = first + j;
-      means[j] = sums ? 0 : running_mean[c];
-      float variance = sums ? 0 : running_variance[c];
-      if (sums) {
-        const Pair sum = sums[c - shape.first_of_block(t)];
-        const float count = static_cast<float>(shape.rows), distance = sum.a / count;
-        means[j] = static_cast<float>(x[c]) + distance;
-        variance = fmaxf(sum.b / count - distance * distance, 0);
-      }
-      const float inverse_std = 1 / sqrtf(variance + attributes.epsilon);
-      if (sums && shape.is_first(t)) {
-        const float kept = attributes.momentum;
-        running_mean[c] = kept * running_mean[c] + (1 - kept) * means[j];
-        running_variance[c] = kept * running_variance[c] + (1 - kept) * variance;
-        batch_mean[c] = means[j];
-        batch_inverse_std[c] = inverse_std;
-      }
-      factors[j] = scale[c] * inverse_std;
-      shifts[j] = shift[c];
+      inverse_stds.values[j] = inverse_sqrt(variances[j] + epsilon);
+      factors.values[j] *= inverse_stds[j];
+    }
+    if (sums && shape.is_first(t)) {
+      means.store(batch_mean + c);
+      inverse_stds.store(batch_inverse_std + c);
+      follow(means, running_mean + c);
+      follow(variances, running_variance + c);
     }
     struct Loaded {
       Values x, residual;
@@ -81,18 +104,29 @@ struct Normalise {
           for (int j = 0; j < width; ++j) {
             float value = factors[j] * (loaded.x[j] - means[j]) + shifts[j];
             if (residual) value += loaded.residual[j];
-            result.values[j] = activate(attributes.activation, value);
+            result.values[j] = activation(value);
           }
           result.store(y + i);
         });
+  }
+
+ private:
+  template <int width>
+  CROSSBOW_GPU void follow(const Packet<float, width>& now, float* running) const {
+    auto values = Packet<float, width>::at(running);
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) {
+      values.values[j] = momentum * values[j] + (1 - momentum) * now[j];
+    }
+    values.store(running);
   }
 };
 
 /// With g = dy·activation'(y) and x̂ = (x − mean)·inverse_std, sums over a channel's m elements:
 /// dshift = Σg, dscale = Σ g·x̂, dx = scale·inverse_std·(g − dshift/m − x̂·dscale/m).
-template <typename T>
+template <typename T, typename A>
 struct Gradient {
-  BatchNormGradAttributes attributes;
+  A activation;
   Channels shape;
   const T *dy, *x;
   const float *scale, *shift, *mean, *inverse_std;
@@ -100,24 +134,18 @@ struct Gradient {
   T* dx;
   float *dscale, *dshift;
   T* dresidual;
-  const Pair* sums;  // (dscale, dshift) by slice
 
   /// What elements of the thread's channels have in common.
   template <int width>
   struct Common {
-    float mean[width], inverse_std[width], scale[width], shift[width];
+    Packet<float, width> mean, inverse_std, scale, shift;
   };
   template <int width>
-  CROSSBOW_GPU Common<width> common(int64_t first) const {
-    Common<width> common;
-    CROSSBOW_UNROLL
-    for (int j = 0; j < width; ++j) {
-      common.mean[j] = mean[first + j];
-      common.inverse_std[j] = inverse_std[first + j];
-      common.scale[j] = scale[first + j];
-      common.shift[j] = shift[first + j];
-    }
-    return common;
+  CROSSBOW_GPU Common<width> common(const Thread& t) const {
+    using Floats = Packet<float, width>;
+    const int c = shape.channel(t);
+    return {Floats::at(mean + c), Floats::at(inverse_std + c), Floats::at(scale + c),
+            Floats::at(shift + c)};
   }
   template <int width>
   struct Loaded {
@@ -137,15 +165,14 @@ struct Gradient {
   }
   template <int width>
   CROSSBOW_GPU float g(const Loaded<width>& loaded, const Common<width>& common, int j) const {
-    if (attributes.activation == Activation::none) return loaded.dy[j];
     const float output =
         y ? loaded.y[j] : common.scale[j] * loaded.normalised(common, j) + common.shift[j];
-    return loaded.dy[j] * derivative(attributes.activation, output);
+    return loaded.dy[j] * activation.derivative(output);
   }
 
   template <int width>
   CROSSBOW_GPU void add_up(const Thread& t, Pair (&sums)[width]) const {
-    const auto common = this->common<width>(shape.channel(t));
+    const auto common = this->common<width>(t);
     shape.for_packets(
         t, [&](int64_t i) { return load<width>(i); },
         [&](int64_t, const Loaded<width>& loaded) {
@@ -157,22 +184,17 @@ struct Gradient {
         });
   }
   template <int width>
-  CROSSBOW_GPU void apply(const Thread& t) const {
-    const Pair* const totals = shape.total(t, sums);
-    if (!shape.has_channels(t)) return;
-    const int64_t first = shape.channel(t);
-    const auto common = this->common<width>(first);
-    const float count = static_cast<float>(shape.rows);
-    float slopes[width], offsets[width];
+  CROSSBOW_GPU void apply(const Thread& t, const Pair* sums) const {
+    const auto common = this->common<width>(t);
+    Packet<float, width> all_dscale, all_dshift;
     CROSSBOW_UNROLL
     for (int j = 0; j < width; ++j) {
-      const Pair total = totals[first + j - shape.first_of_block(t)];
-      if (shape.is_first(t)) {
-        dscale[first + j] = total.a;
-        dshift[first + j] = total.b;
-      }
-      slopes[j] = total.a / count;
-      offsets[j] = total.b / count;
+      all_dscale.values[j] = sums[j].a;
+      all_dshift.values[j] = sums[j].b;
+    }
+    if (shape.is_first(t)) {
+      all_dscale.store(dscale + shape.channel(t));
+      all_dshift.store(dshift + shape.channel(t));
     }
     shape.for_packets(
         t, [&](int64_t i) { return load<width>(i); },  // before dx, which may lie in dy's place
@@ -181,8 +203,9 @@ struct Gradient {
           CROSSBOW_UNROLL
           for (int j = 0; j < width; ++j) {
             const float gradient = g(loaded, common, j);
-            const float rest = gradient - offsets[j] - loaded.normalised(common, j) * slopes[j];
-            result.values[j] = common.scale[j] * common.inverse_std[j] * rest;
+            const float sum = all_dshift[j] + loaded.normalised(common, j) * all_dscale[j];
+            result.values[j] =
+                common.scale[j] * common.inverse_std[j] * (gradient - sum * shape.share);
             gradients.values[j] = gradient;
           }
           result.store(dx + i);
@@ -194,31 +217,34 @@ struct Gradient {
 PreparedKernel prepare(const PrepareContext& context) {
   const Layout x = input_layout(context, 0), c = plain_f32({x.shape[1]});
   const auto& attributes = context.node.attrs<BatchNormAttributes>();
-  const Channels shape = channels_of(x.shape);
+  const Channels shape = channels_of(x.shape, context, attributes.training);
   PreparedKernel kernel = prepared({x, c, c, c, c}, {x, c, c}, shape.scratch_bytes());
   if (context.node.inputs.size() > 5) kernel.inputs.push_back(x);
   kernel.outputs.resize(context.node.outputs.size());
   kernel.bind = bind_storage(x.dtype, [=](auto t, const Operands& o) {
     using T = decltype(t);
-    const bool training = attributes.training;
-    const Normalise<T> normalise{
-        attributes,
-        shape,
-        as<T>(o.inputs[0]),
-        as<float>(o.inputs[1]),
-        as<float>(o.inputs[2]),
-        as<float>(o.inputs[3]),
-        as<float>(o.inputs[4]),
-        o.inputs.size() > 5 ? as<T>(o.inputs[5]) : nullptr,
-        as<T>(o.outputs[0]),
-        training ? as<float>(o.outputs[1]) : nullptr,
-        training ? as<float>(o.outputs[2]) : nullptr,
-        as<Pair>(o.scratch),
-    };
-    return [=](const Step&) {
-      if (training) sum_rows(normalise, as<Pair>(o.scratch));
-      apply(normalise);
-    };
+    return with_activation(attributes.activation, [&](auto activation) -> Call {
+      const bool training = attributes.training;
+      const Normalise<T, decltype(activation)> normalise{
+          attributes.epsilon,
+          attributes.momentum,
+          activation,
+          shape,
+          as<T>(o.inputs[0]),
+          as<float>(o.inputs[1]),
+          as<float>(o.inputs[2]),
+          as<float>(o.inputs[3]),
+          as<float>(o.inputs[4]),
+          o.inputs.size() > 5 ? as<T>(o.inputs[5]) : nullptr,
+          as<T>(o.outputs[0]),
+          training ? as<float>(o.outputs[1]) : nullptr,
+          training ? as<float>(o.outputs[2]) : nullptr,
+      };
+      return [=, scratch = o.scratch](const Step&) {
+        if (training) return sum_and_apply(normalise, scratch);
+        apply(normalise);
+      };
+    });
   });
   return kernel;
 }
@@ -226,32 +252,30 @@ PreparedKernel prepare(const PrepareContext& context) {
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Layout x = input_layout(context, 1), c = plain_f32({x.shape[1]});
   const auto& attributes = context.node.attrs<BatchNormGradAttributes>();
-  const Channels shape = channels_of(x.shape);
+  const Channels shape = channels_of(x.shape, context);
   PreparedKernel kernel = prepared({x, x, c, c, c, c, x}, {x, c, c, x}, shape.scratch_bytes());
   kernel.inputs.resize(context.node.inputs.size());
   kernel.outputs.resize(context.node.outputs.size());
   kernel.bind = bind_storage(x.dtype, [=](auto t, const Operands& o) {
     using T = decltype(t);
-    const Gradient<T> gradient{
-        attributes,
-        shape,
-        as<T>(o.inputs[0]),
-        as<T>(o.inputs[1]),
-        as<float>(o.inputs[2]),
-        as<float>(o.inputs[3]),
-        as<float>(o.inputs[4]),
-        as<float>(o.inputs[5]),
-        o.inputs.size() > 6 ? as<T>(o.inputs[6]) : nullptr,
-        as<T>(o.outputs[0]),
-        as<float>(o.outputs[1]),
-        as<float>(o.outputs[2]),
-        attributes.residual ? as<T>(o.outputs[3]) : nullptr,
-        as<Pair>(o.scratch),
-    };
-    return [=](const Step&) {
-      sum_rows(gradient, as<Pair>(o.scratch));
-      apply(gradient);
-    };
+    return with_activation(attributes.activation, [&](auto activation) -> Call {
+      const Gradient<T, decltype(activation)> gradient{
+          activation,
+          shape,
+          as<T>(o.inputs[0]),
+          as<T>(o.inputs[1]),
+          as<float>(o.inputs[2]),
+          as<float>(o.inputs[3]),
+          as<float>(o.inputs[4]),
+          as<float>(o.inputs[5]),
+          o.inputs.size() > 6 ? as<T>(o.inputs[6]) : nullptr,
+          as<T>(o.outputs[0]),
+          as<float>(o.outputs[1]),
+          as<float>(o.outputs[2]),
+          attributes.residual ? as<T>(o.outputs[3]) : nullptr,
+      };
+      return [=, scratch = o.scratch](const Step&) { sum_and_apply(gradient, scratch); };
+    });
   });
   return kernel;
 }

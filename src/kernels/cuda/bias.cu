@@ -23,7 +23,6 @@ struct SumBias {
   Channels shape;
   const T* dy;
   float* dbias;
-  const Pair* sums;  // by slice
 
   template <int width>
   CROSSBOW_GPU void add_up(const Thread& t, Pair (&sums)[width]) const {
@@ -36,10 +35,10 @@ struct SumBias {
         });
   }
   template <int width>
-  CROSSBOW_GPU void apply(const Thread& t) const {
-    const Pair* const totals = shape.total(t, sums);
-    const int64_t first = shape.first_of_block(t), c = first + t.rank();
-    if (t.rank() < shape.lanes * width && c < shape.channels) dbias[c] = totals[t.rank()].a;
+  CROSSBOW_GPU void apply(const Thread& t, const Pair* sums) const {
+    if (!shape.is_first(t)) return;
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) dbias[shape.channel(t) + j] = sums[j].a;
   }
 };
 
@@ -51,22 +50,16 @@ Call call_to_add(const BiasShape& shape, Activation activation, void* y, const f
 }
 
 Call call_to_sum(const BiasShape& shape, const void* dy, float* dbias, void* scratch) {
-  const Channels channels(shape.rows, shape.channels);
+  const Channels channels(shape.rows, shape.channels, shape.target);
   return with_storage(shape.dtype, [&](auto t) -> Call {
     using T = decltype(t);
-    const SumBias<T> f{channels, static_cast<const T*>(dy), dbias, as<Pair>(scratch)};
-    return [=](const Step&) {
-      sum_rows(f, as<Pair>(scratch));
-      with_width(channels, [&](auto width) {
-        launch(Grid{channels.columns, kThreads, channels.grid().shared_bytes},
-               Apply<width(), SumBias<T>>{f});
-      });
-    };
+    const SumBias<T> f{channels, static_cast<const T*>(dy), dbias};
+    return [=](const Step&) { sum_and_apply(f, scratch); };
   });
 }
 
 size_t scratch_bytes(const BiasShape& shape) {
-  return Channels(shape.rows, shape.channels).scratch_bytes();
+  return Channels(shape.rows, shape.channels, shape.target).scratch_bytes();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What is left of convolutions and dense layers when a library has computed their products.
 #pragma once
 
+#include "kernels/cuda/target.h"
 #include "kernels/kernel.h"
 #include "ops/activation.h"
 
@@ -10,6 +11,7 @@ namespace crossbow {
 struct BiasShape {
   DType dtype;
   int64_t rows, channels;
+  Target target;
 };
 
 /// Calls for a queue.

@@ -1,11 +1,12 @@
 // Kernels that look at a matrix [rows][channels] by channels: so lie activations with their
 // channels last. A thread has a packet of neighbouring channels, as many as it loads at once, and
-// some rows of a block's slice. Sums are added up in an order that the sizes alone decide.
+// some rows of a block's slice. Sums are added up in an order that the sizes and the target decide.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/cuda/loops.h"
+#include "kernels/cuda/target.h"
 
 namespace crossbow::CROSSBOW_GRID {
 
@@ -28,111 +29,177 @@ struct alignas(8) Pair {
   }
 };
 
-/// The matrix, and how a grid divides it into slices of rows and columns of channels, and a block
-/// its threads into `lanes` packets of a row.
+/// The matrix, and how a grid divides it into columns of channels and slices of rows, and a block
+/// its threads into `lanes` packets of a row; all but the columns are powers of two, as a GPU has
+/// no instruction for divisions. Where the slices of a column are a cluster, one kernel adds up and
+/// uses the sums; else one adds up what another uses.
 struct Channels {
-  static constexpr int kPacket = 4, kMostOfBlock = 64, kMostSlices = 128;
-  static constexpr int kRowsOfThread = 2, kAtOnce = 2;  // at least; whose loads are under way
+  static constexpr int kPacketBits = 2, kPacket = 1 << kPacketBits;
+  static constexpr int kAtOnce = 2;  // packets whose loads are under way
+  static constexpr int kMostOfBlock = 64, kMostParts = 16;
 
-  int64_t rows, channels;
-  int width;  // of a packet
-  int columns, lanes, slices;
+  int rows, channels, width;  // of a packet
+  float share;                // of a row
+  bool cluster;
+  int threads, lane_bits, slice_bits, columns;
 
-  Channels(int64_t rows, int64_t channels)
-      : rows(rows), channels(channels), width(channels % kPacket == 0 ? kPacket : 1) {
-    const int64_t packets = channels / width;
-    columns = static_cast<int>(blocks_for(packets, kMostOfBlock / width));
-    lanes = static_cast<int>(blocks_for(packets, columns));
-    slices = static_cast<int>(
-        smaller(blocks_for(rows, int64_t{kRowsOfThread} * rows_at_once()), kMostSlices));
+  Channels(int64_t rows, int64_t channels, const Target& target)
+      : rows(static_cast<int>(rows)),
+        channels(static_cast<int>(channels)),
+        width(channels % kPacket == 0 ? kPacket : 1),
+        share(1 / static_cast<float>(rows)),
+        cluster(target.clusters) {
+    if (cluster) {
+      constexpr int kMostRowsOfThread = 16;  // else a few blocks take too long
+      divide(kMostThreads, target.crowded ? 4 : 1, 1, 8);
+      cluster = rows <= int64_t{kMostRowsOfThread} * stride();
+    }
+    if (!cluster) divide(kThreads, kMostOfBlock / width, 2, 128);
   }
 
-  Grid grid() const { return {int64_t{columns} * slices, kThreads, shared_bytes()}; }
-  size_t scratch_bytes() const { return static_cast<size_t>(slices * channels) * sizeof(Pair); }
+  Grid grid() const {
+    const int slices = 1 << slice_bits;
+    return {int64_t{columns} * slices, threads, shared_bytes(), cluster ? slices : 1};
+  }
+  size_t scratch_bytes() const {
+    return cluster ? 0 : (static_cast<size_t>(channels) << slice_bits) * sizeof(Pair);
+  }
 
-  constexpr int rows_at_once() const { return kThreads / lanes; }
-  CROSSBOW_GPU int slice(const Thread& t) const { return static_cast<int>(t.block()) / columns; }
-  CROSSBOW_GPU int64_t first_of_block(const Thread& t) const {
-    return int64_t{static_cast<int>(t.block()) % columns} * lanes * width;
+  CROSSBOW_GPU int slice(const Thread& t) const {
+    return static_cast<int>(t.block()) & ((1 << slice_bits) - 1);
+  }
+  /// Of the row's packets in the block, the thread's.
+  CROSSBOW_GPU int lane(const Thread& t) const { return t.rank() & ((1 << lane_bits) - 1); }
+  CROSSBOW_GPU int first_of_block(const Thread& t) const {
+    return ((static_cast<int>(t.block()) >> slice_bits) << lane_bits) * width;
   }
   /// The first of the thread's channels.
-  CROSSBOW_GPU int64_t channel(const Thread& t) const {
-    return first_of_block(t) + t.rank() % lanes * width;
-  }
-  CROSSBOW_GPU bool has_channels(const Thread& t) const {
-    return channel(t) < channels && t.rank() / lanes < rows_at_once();
-  }
+  CROSSBOW_GPU int channel(const Thread& t) const { return first_of_block(t) + lane(t) * width; }
   /// Of all threads that have these channels one.
-  CROSSBOW_GPU bool is_first(const Thread& t) const { return slice(t) == 0 && t.rank() < lanes; }
+  CROSSBOW_GPU bool is_first(const Thread& t) const {
+    return slice(t) == 0 && t.rank() >> lane_bits == 0;
+  }
 
   /// use(i, load(i)) for the thread's packets, which begin at the matrix's i-th element. None of
   /// them may be written by another thread.
   template <typename Load, typename Use>
   CROSSBOW_GPU void for_packets(const Thread& t, const Load& load, const Use& use) const {
-    const int64_t stride = int64_t{slices} * rows_at_once(), c = channel(t);
-    int64_t row = int64_t{slice(t)} * rows_at_once() + t.rank() / lanes;
-    for (; row < rows; row += kAtOnce * stride) {
-      decltype(load(row)) loaded[kAtOnce] = {};
+    const int c = channel(t);
+    CROSSBOW_ROLLED
+    for (int row = slice(t) * (threads >> lane_bits) + (t.rank() >> lane_bits); row < rows;
+         row += kAtOnce * stride()) {
+      decltype(load(int64_t{})) loaded[kAtOnce] = {};
       CROSSBOW_UNROLL
       for (int i = 0; i < kAtOnce; ++i) {
-        const int64_t r = row + i * stride;
-        if (r < rows) loaded[i] = load(r * channels + c);
+        const int r = row + i * stride();
+        if (r < rows) loaded[i] = load(int64_t{r} * channels + c);
       }
       CROSSBOW_UNROLL
       for (int i = 0; i < kAtOnce; ++i) {
-        const int64_t r = row + i * stride;
-        if (r < rows) use(r * channels + c, loaded[i]);
+        const int r = row + i * stride();
+        if (r < rows) use(int64_t{r} * channels + c, loaded[i]);
       }
     }
   }
 
-  /// Of the block's threads, whose sums have been added to `sums`, by channel of the block, in
-  /// shared memory. All threads of the block must come here.
+  // Sums by channel of the block, in shared memory. All threads of the block must come here.
+
+  /// Of the block's threads, each of which has added up `mine`: by the thread of that rank, for
+  /// itself.
   template <int width>
-  CROSSBOW_GPU const Pair* sum_of_block(const Thread& t, const Pair (&mine)[width]) const {
-    Pair* const all = t.shared<Pair>() + kThreads + kMostOfBlock;  // [rows at once][of_block()]
-    if (t.rank() / lanes < rows_at_once()) {
-      CROSSBOW_UNROLL
-      for (int j = 0; j < width; ++j) all[t.rank() * width + j] = mine[j];
+  CROSSBOW_GPU Pair* sum_of_block(const Thread& t, const Pair (&mine)[width]) const {
+    Pair* const all = sums(t) + 2 * kMostOfBlock;  // [row][channel]
+    CROSSBOW_UNROLL
+    for (int j = 0; j < width; ++j) all[t.rank() * width + j] = mine[j];
+    t.sync();
+    add_up<width>(t, all, threads >> lane_bits, of_block<width>(), true);
+    return sums(t);
+  }
+  /// Of all slices, as SumRows has left them: for all threads.
+  template <int width>
+  CROSSBOW_GPU const Pair* sum_of_slices(const Thread& t, const Pair* by_slice) const {
+    const int first = first_of_block(t);
+    const bool there = first + (t.rank() & (of_block<width>() - 1)) < channels;
+    add_up<width>(t, by_slice + first, 1 << slice_bits, channels, there);
+    t.sync();
+    return sums(t);
+  }
+  /// Of the cluster's blocks, each of which has sum_of_block(): for all threads.
+  template <int width>
+  CROSSBOW_GPU const Pair* sum_of_cluster(const Thread& t) const {
+    Pair* const totals = sums(t) + kMostOfBlock;
+    t.sync_cluster();
+    if (t.rank() < of_block<width>()) {
+      totals[t.rank()] = sum_of(0, 1 << slice_bits, 1,
+                                [&](int block) { return t.shared_of(block, sums(t))[t.rank()]; });
     }
     t.sync();
-    return add_up(t, all, rows_at_once(), of_block(), of_block());
+    return totals;
   }
-  /// Of all slices, as SumRows has left them, by channel of the block; likewise.
-  CROSSBOW_GPU const Pair* total(const Thread& t, const Pair* by_slice) const {
-    const int64_t first = first_of_block(t);
-    const int64_t here = smaller(of_block(), channels - first);
-    return add_up(t, by_slice + first, slices, channels, static_cast<int>(here));
+  template <int width>
+  CROSSBOW_GPU int of_block() const {
+    return width << lane_bits;
   }
 
  private:
-  CROSSBOW_GPU int of_block() const { return lanes * width; }
-  size_t shared_bytes() const {
-    return (kThreads + kMostOfBlock + static_cast<size_t>(kThreads * width)) * sizeof(Pair);
+  static int bits_of(int64_t count) {  // of the power of two that is at least as large
+    int bits = 0;
+    while (int64_t{1} << bits < count) ++bits;
+    return bits;
   }
-  /// Σ of matrix[row][c] over the rows, for the first `count` of its columns.
-  CROSSBOW_GPU const Pair* add_up(const Thread& t, const Pair* matrix, int rows, int64_t columns,
-                                  int count) const {
-    Pair *const parts = t.shared<Pair>(), *const sums = parts + kThreads;
-    const int all_parts = t.threads() / count, c = t.rank() % count, part = t.rank() / count;
+  void divide(int threads_of_block, int most_lanes, int rows_of_thread, int most_slices) {
+    threads = threads_of_block;
+    const int64_t packets = channels / width;
+    lane_bits = bits_of(smaller(packets, most_lanes));
+    columns = static_cast<int>(blocks_for(packets, int64_t{1} << lane_bits));
+    const int64_t wanted = blocks_for(rows, int64_t{rows_of_thread} * (threads >> lane_bits));
+    slice_bits = bits_of(smaller(wanted, most_slices));
+  }
+  size_t shared_bytes() const {
+    return (2 * kMostOfBlock + static_cast<size_t>(threads * (width + 1))) * sizeof(Pair);
+  }
+  /// From a thread's row to its next.
+  constexpr int stride() const { return threads >> lane_bits << slice_bits; }
+  CROSSBOW_GPU Pair* sums(const Thread& t) const { return t.shared<Pair>() + threads; }
+  /// sums(t)[c] = Σ of matrix[row][c] over the rows; `there` is false for channels without any.
+  template <int width>
+  CROSSBOW_GPU void add_up(const Thread& t, const Pair* matrix, int rows, int columns,
+                           bool there) const {
+    Pair* const parts = t.shared<Pair>();
+    const int bits = lane_bits + (width == 1 ? 0 : kPacketBits),
+              all_parts = static_cast<int>(smaller(threads >> bits, kMostParts));
+    const int c = t.rank() & (of_block<width>() - 1), part = t.rank() >> bits;
     if (part < all_parts) {
-      Pair sum;
-      for (int row = part; row < rows; row += all_parts) sum += matrix[row * columns + c];
-      parts[t.rank()] = sum;
+      parts[t.rank()] = sum_of(part, there ? rows : 0, all_parts,
+                               [&](int row) { return matrix[row * columns + c]; });
     }
     t.sync();
-    if (t.rank() < count) {
-      Pair sum;
-      for (int p = 0; p < all_parts; ++p) sum += parts[p * count + c];
-      sums[c] = sum;
+    if (part == 0) {
+      sums(t)[c] = sum_of(0, all_parts, 1, [&](int p) { return parts[(p << bits) + c]; });
     }
-    t.sync();
-    return sums;
+  }
+  /// Σ at(i) for i = first, first + step, … below the end.
+  template <typename At>
+  CROSSBOW_GPU static Pair sum_of(int first, int end, int step, const At& at) {
+    Pair sum;
+    CROSSBOW_ROLLED
+    for (int i = first; i < end; i += kAtOnce * step) {
+      Pair loaded[kAtOnce];
+      CROSSBOW_UNROLL
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (i + k * step < end) loaded[k] = at(i + k * step);
+      }
+      CROSSBOW_UNROLL
+      for (int k = 0; k < kAtOnce; ++k) sum += loaded[k];
+    }
+    return sum;
   }
 };
 
-/// by_slice[s][c] = what f adds up: f.add_up<width>(t, sums) adds the thread's elements to its
-/// channels' sums.
+// A function f with the shape f.shape has two parts: f.add_up<width>(t, mine) adds the thread's
+// elements to the sums of its channels, and f.apply<width>(t, sums) has the sums of all rows.
+
+/// by_slice[s][c] = what f adds up.
 template <int width, typename F>
 struct SumRows {
   F f;
@@ -141,21 +208,55 @@ struct SumRows {
   CROSSBOW_GPU void operator()(const Thread& t) const {
     const Channels& shape = f.shape;
     Pair mine[width];
-    if (shape.has_channels(t)) f.template add_up<width>(t, mine);
-    const Pair* const sums = shape.sum_of_block(t, mine);
-    const int64_t c = shape.first_of_block(t) + t.rank();
-    if (t.rank() < shape.lanes * width && c < shape.channels) {
-      by_slice[shape.slice(t) * shape.channels + c] = sums[t.rank()];
+    if (shape.channel(t) < shape.channels) f.template add_up<width>(t, mine);
+    const Pair* const sums = shape.template sum_of_block<width>(t, mine);
+    const int c = shape.first_of_block(t) + t.rank();
+    if (t.rank() < shape.template of_block<width>() && c < shape.channels) {
+      by_slice[int64_t{shape.slice(t)} * shape.channels + c] = sums[t.rank()];
     }
   }
 };
 
-/// f.apply<width>(t) once the sums are there.
+template <int width, typename F>
+struct ApplySums {
+  F f;
+  const Pair* by_slice;
+
+  CROSSBOW_GPU void operator()(const Thread& t) const {
+    const Channels& shape = f.shape;
+    const Pair* const sums = shape.template sum_of_slices<width>(t, by_slice);
+    if (shape.channel(t) < shape.channels) {
+      f.template apply<width>(t, sums + shape.lane(t) * width);
+    }
+  }
+};
+
+/// Both, by clusters.
+template <int width, typename F>
+struct SumAndApply {
+  F f;
+
+  CROSSBOW_GPU void operator()(const Thread& t) const {
+    const Channels& shape = f.shape;
+    const bool has_channels = shape.channel(t) < shape.channels;
+    Pair mine[width];
+    if (has_channels) f.template add_up<width>(t, mine);
+    shape.template sum_of_block<width>(t, mine);
+    const Pair* const sums = shape.template sum_of_cluster<width>(t);
+    t.leave_cluster();
+    if (has_channels) f.template apply<width>(t, sums + shape.lane(t) * width);
+    t.wait_for_leavers();
+  }
+};
+
+/// Without sums.
 template <int width, typename F>
 struct Apply {
   F f;
 
-  CROSSBOW_GPU void operator()(const Thread& t) const { f.template apply<width>(t); }
+  CROSSBOW_GPU void operator()(const Thread& t) const {
+    if (f.shape.channel(t) < f.shape.channels) f.template apply<width>(t, nullptr);
+  }
 };
 
 /// Calls make(width), a constant, with that of the shape's packets.
@@ -165,10 +266,15 @@ void with_width(const Channels& shape, const Make& make) {
   make(std::integral_constant<int, Channels::kPacket>());
 }
 
+/// `scratch` has f.shape.scratch_bytes().
 template <typename F>
-void sum_rows(const F& f, Pair* by_slice) {
+void sum_and_apply(const F& f, void* scratch) {
   with_width(f.shape, [&](auto width) {
-    launch(f.shape.grid(), SumRows<width(), F>{f, by_slice});
+    const Grid grid = f.shape.grid();
+    if (f.shape.cluster) return launch(grid, SumAndApply<width(), F>{f});
+    Pair* const by_slice = static_cast<Pair*>(scratch);
+    launch(grid, SumRows<width(), F>{f, by_slice});
+    launch(grid, ApplySums<width(), F>{f, by_slice});
   });
 }
 

@@ -15,7 +15,7 @@ constexpr int kPixels = 32;  // of a strip: neighbours in a row of y
 /// How the work is divided. Strips are dealt out to slices, and a slice's pixels to groups of its
 /// block's threads; a part is what a group of a slice adds up.
 struct Plan {
-  static constexpr int kBlocks = 264, kMostTaps = 25, kMostThreads = 256;
+  static constexpr int kBlocks = 264, kMostTaps = 25;
   static constexpr int64_t kMostWeights = 128 * 128 * 9, kMostShared = 48 << 10;
 
   int64_t images, x_rows, x_columns, x_channels, y_rows, y_columns, y_channels;
@@ -34,7 +34,7 @@ struct Plan {
         along_rows(s.axes[0]),
         along_columns(s.axes[1]),
         taps(static_cast<int>(along_rows.kernel * along_columns.kernel)),
-        groups(std::max(1, kMostThreads / (kQuads * kQuads * taps))),
+        groups(std::max(1, kThreads / (kQuads * kQuads * taps))),
         span(static_cast<int>((kPixels - 1) * along_columns.stride + along_columns.span())),
         strips_of_row(blocks_for(y_columns, kPixels)),
         x_tiles(blocks_for(x_channels, kTile)),

@@ -38,7 +38,7 @@ constexpr size_t shared_for_sums(int threads) {
   return static_cast<size_t>(threads / kWarp) * sizeof(float);
 }
 
-/// f(i) for i from 0 to n − 1.
+/// f(i) for i from 0 to n − 1. Few threads have more than one.
 template <typename F>
 struct ForEach {
   F f;
@@ -46,6 +46,7 @@ struct ForEach {
 
   CROSSBOW_GPU void operator()(const Thread& t) const {
     const int64_t stride = t.blocks() * t.threads();
+    CROSSBOW_ROLLED
     for (int64_t i = t.block() * t.threads() + t.rank(); i < n; i += stride) f(i);
   }
 };
@@ -75,6 +76,7 @@ struct SumByBlock {
   CROSSBOW_GPU void operator()(const Thread& t) const {
     const int64_t stride = t.blocks() * t.threads();
     float sum = 0;
+    CROSSBOW_ROLLED
     for (int64_t i = t.block() * t.threads() + t.rank(); i < n; i += stride) sum += f(i);
     sum = sum_of_block(t, sum);
     if (t.rank() == 0) sums[t.block()] = sum;

@@ -1,31 +1,54 @@
 #include "ops/pool.h"
 
+#include <limits>
+
+#include "core/error.h"
 #include "kernels/cuda/prepare.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
-/// Where an element of an activation [batch, channels, height, width] lies, and back.
+/// Where an element of an activation [batch, channels, height, width] lies, and back. Numbers of 32
+/// bits, as a GPU divides others by a long function.
 struct Map {
-  int64_t channels, height, width;
+  int channels, height, width;
 
-  explicit Map(const Shape& shape) : channels(shape[1]), height(shape[2]), width(shape[3]) {}
+  explicit Map(const Shape& shape)
+      : channels(static_cast<int>(shape[1])),
+        height(static_cast<int>(shape[2])),
+        width(static_cast<int>(shape[3])) {}
 
   struct Coordinates {
-    int64_t image, row, column, channel;
+    int image, row, column, channel;
   };
-  CROSSBOW_GPU Coordinates coordinates(int64_t i) const {
-    const int64_t channel = i % channels, pixel = i / channels;
-    return {pixel / (width * height), pixel / width % height, pixel % width, channel};
+  CROSSBOW_GPU Coordinates coordinates(int64_t index) const {
+    const int i = static_cast<int>(index);
+    const int pixel = i / channels, line = pixel / width, image = line / height;
+    return {image, line - image * height, pixel - line * width, i - pixel * channels};
   }
-  CROSSBOW_GPU int64_t at(int64_t image, int64_t row, int64_t column, int64_t channel) const {
+  CROSSBOW_GPU int64_t at(int image, int row, int column, int channel) const {
     return ((image * height + row) * width + column) * channels + channel;
   }
 };
 
+/// WindowAxis, likewise.
+struct Axis {
+  int kernel, stride, dilation, before, after;
+
+  Axis(const WindowAxis& a)  // NOLINT: the same
+      : kernel(static_cast<int>(a.kernel)),
+        stride(static_cast<int>(a.stride)),
+        dilation(static_cast<int>(a.dilation)),
+        before(static_cast<int>(a.before)),
+        after(static_cast<int>(a.after)) {}
+
+  constexpr int span() const { return dilation * (kernel - 1) + 1; }
+  constexpr int start(int position) const { return position * stride - before; }
+};
+
 /// How windows slide over a map x, each making an element of y.
 struct Windows {
-  WindowAxis rows, columns;
+  Axis rows, columns;
   Map x, y;
   bool count_include_pad;
   bool inside;  // all windows
@@ -41,10 +64,11 @@ struct Windows {
   /// f(row, column) of x in row-major order, for those that lie in the window of y's element.
   template <typename F>
   CROSSBOW_GPU void for_window(const Map::Coordinates& p, const F& f) const {
-    for (int64_t i = 0, h = rows.start(p.row); i < rows.kernel; ++i, h += rows.dilation) {
+    CROSSBOW_ROLLED
+    for (int i = 0, h = rows.start(p.row); i < rows.kernel; ++i, h += rows.dilation) {
       if (h < 0 || h >= x.height) continue;
-      for (int64_t j = 0, w = columns.start(p.column); j < columns.kernel;
-           ++j, w += columns.dilation) {
+      CROSSBOW_ROLLED
+      for (int j = 0, w = columns.start(p.column); j < columns.kernel; ++j, w += columns.dilation) {
         if (w >= 0 && w < x.width) f(h, w);
       }
     }
@@ -53,35 +77,36 @@ struct Windows {
   /// f(row, column) of y, for the windows that cover x's element, in row-major order.
   template <typename F>
   CROSSBOW_GPU void for_covering(const Map::Coordinates& p, const F& f) const {
-    for (int64_t i = rows.kernel - 1; i >= 0; --i) {
-      const int64_t oh = position(rows, p.row, i);
-      if (oh < 0 || oh >= y.height) continue;
-      for (int64_t j = columns.kernel - 1; j >= 0; --j) {
-        const int64_t ow = position(columns, p.column, j);
-        if (ow >= 0 && ow < y.width) f(oh, ow);
-      }
-    }
+    for_positions(rows, p.row, y.height, [&](int row) {
+      for_positions(columns, p.column, y.width, [&](int column) { f(row, column); });
+    });
   }
 
   /// Of an average.
-  CROSSBOW_GPU float divisor(int64_t row, int64_t column) const {
+  CROSSBOW_GPU float divisor(int row, int column) const {
     if (inside) return static_cast<float>(rows.kernel * columns.kernel);
     return static_cast<float>(counted(rows, row, x.height) * counted(columns, column, x.width));
   }
 
  private:
-  static bool is_inside(const WindowAxis& axis, int64_t size, int64_t positions) {
+  static bool is_inside(const Axis& axis, int size, int positions) {
     return axis.before == 0 && axis.start(positions - 1) + axis.span() <= size;
   }
-  /// Of the window whose k-th pixel this is; −1 if there is none.
-  CROSSBOW_GPU static int64_t position(const WindowAxis& axis, int64_t pixel, int64_t k) {
-    const int64_t start = pixel + axis.before - k * axis.dilation;
-    return start >= 0 && start % axis.stride == 0 ? start / axis.stride : -1;
+  /// f(position) of the windows along the axis, of which there are `count`, that have this pixel.
+  template <typename F>
+  CROSSBOW_GPU static void for_positions(const Axis& axis, int pixel, int count, const F& f) {
+    const int last = pixel + axis.before, before_first = last - axis.span();
+    const int end = static_cast<int>(smaller(last / axis.stride + 1, count));
+    CROSSBOW_ROLLED
+    for (int p = before_first < 0 ? 0 : before_first / axis.stride + 1; p < end; ++p) {
+      if (axis.dilation == 1 || (last - p * axis.stride) % axis.dilation == 0) f(p);
+    }
   }
-  CROSSBOW_GPU int64_t counted(const WindowAxis& axis, int64_t position, int64_t size) const {
-    int64_t count = 0;
-    for (int64_t k = 0; k < axis.kernel; ++k) {
-      const int64_t at = axis.start(position) + k * axis.dilation;
+  CROSSBOW_GPU int counted(const Axis& axis, int position, int size) const {
+    int count = 0;
+    CROSSBOW_ROLLED
+    for (int k = 0; k < axis.kernel; ++k) {
+      const int at = axis.start(position) + k * axis.dilation;
       count += count_include_pad ? at < size + axis.after : at >= 0 && at < size;
     }
     return count;
@@ -97,16 +122,16 @@ struct MaxPool {
 
   CROSSBOW_GPU void operator()(int64_t i) const {
     const Map::Coordinates p = windows.y.coordinates(i);
-    int64_t best = -1;
+    int best = -1;
     float largest = 0;
-    windows.for_window(p, [&](int64_t h, int64_t w) {
+    windows.for_window(p, [&](int h, int w) {
       const float value = x[windows.x.at(p.image, h, w, p.channel)];
       if (best >= 0 && !(value > largest)) return;
       best = h * windows.x.width + w;
       largest = value;
     });
     y[i] = largest;
-    positions[i] = static_cast<int32_t>(best);
+    positions[i] = best;
   }
 };
 
@@ -119,9 +144,9 @@ struct MaxPoolGrad {
 
   CROSSBOW_GPU void operator()(int64_t i) const {
     const Map::Coordinates p = windows.x.coordinates(i);
-    const int64_t mine = p.row * windows.x.width + p.column;
+    const int mine = p.row * windows.x.width + p.column;
     float sum = 0;
-    windows.for_covering(p, [&](int64_t oh, int64_t ow) {
+    windows.for_covering(p, [&](int oh, int ow) {
       const int64_t at = windows.y.at(p.image, oh, ow, p.channel);
       if (positions[at] == mine) sum += dy[at];
     });
@@ -138,8 +163,7 @@ struct AveragePool {
   CROSSBOW_GPU void operator()(int64_t i) const {
     const Map::Coordinates p = windows.y.coordinates(i);
     float sum = 0;
-    windows.for_window(
-        p, [&](int64_t h, int64_t w) { sum += x[windows.x.at(p.image, h, w, p.channel)]; });
+    windows.for_window(p, [&](int h, int w) { sum += x[windows.x.at(p.image, h, w, p.channel)]; });
     y[i] = sum / windows.divisor(p.row, p.column);
   }
 };
@@ -153,7 +177,7 @@ struct AveragePoolGrad {
   CROSSBOW_GPU void operator()(int64_t i) const {
     const Map::Coordinates p = windows.x.coordinates(i);
     float sum = 0;
-    windows.for_covering(p, [&](int64_t oh, int64_t ow) {
+    windows.for_covering(p, [&](int oh, int ow) {
       sum += dy[windows.y.at(p.image, oh, ow, p.channel)] / windows.divisor(oh, ow);
     });
     dx[i] = sum;
@@ -169,13 +193,21 @@ struct Pooling {
       : x(x), y(y), windows(attributes, x.shape, y.shape) {}
 };
 
+void expect_small(const Shape& shape, const Node& node) {
+  if (shape.elements() <= std::numeric_limits<int>::max()) return;
+  fail("layer {}: a GPU pools at most 2^31 − 1 values, and these are {}; use a smaller batch",
+       node.name, shape.elements());
+}
+
 Pooling forward(const PrepareContext& context) {
+  expect_small(context.input_type(0).shape, context.node);
   return {input_layout(context, 0),
           activation_layout(context.node.outputs[0].shape, context.precision),
           context.node.attrs<PoolAttributes>()};
 }
 
 Pooling backward(const PrepareContext& context) {
+  expect_small(context.node.outputs[0].shape, context.node);
   return {activation_layout(context.node.outputs[0].shape, context.precision),
           input_layout(context, 0), context.node.attrs<PoolGradAttributes>()};
 }

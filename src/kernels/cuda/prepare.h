@@ -24,9 +24,10 @@ inline Layout plain_i32(const Shape& shape) {
   return Layout::plain(shape, DType::i32);
 }
 
-/// Of an activation.
-inline Channels channels_of(const Shape& shape) {
-  return {shape.elements() / shape[1], shape[1]};
+/// Of an activation. `sums`: of its channels are needed.
+inline Channels channels_of(const Shape& shape, const PrepareContext& context, bool sums = true) {
+  const Target target{sums && has_clusters(context.device), context.crowded};
+  return {shape.elements() / shape[1], shape[1], target};
 }
 
 /// Calls f(T{}) with the type in which the program stores activations, float or bf16.

@@ -50,7 +50,10 @@ struct Products {
       : context(context),
         convolution(Convolution::of(context.graph, context.node, context.precision,
                                     context.tf32 && context.precision == DType::f32)),
-        output{context.precision, convolution.y.elements() / convolution.y[1], convolution.y[1]} {}
+        output{context.precision,
+               convolution.y.elements() / convolution.y[1],
+               convolution.y[1],
+               {gpu().has_clusters(), context.crowded}} {}
 
   const Gpu& gpu() const { return dynamic_cast<const Gpu&>(context.device); }
   bool is_dense() const { return context.node.op->name.starts_with("dense"); }

@@ -22,6 +22,7 @@ struct Rows {
   /// exchange values. Without a row it is 0.
   template <typename F>
   CROSSBOW_GPU void for_each(const Thread& t, const F& f) const {
+    CROSSBOW_ROLLED
     for (int64_t first = t.block() * kWarps; first < count; first += t.blocks() * kWarps) {
       const int64_t row = first + t.rank() / kWarp;
       const bool exists = row < count;
@@ -40,6 +41,7 @@ struct RowOf {
   template <typename F>
   CROSSBOW_GPU void for_each(const Thread& t, const F& f) const {
     if (!exists) return;
+    CROSSBOW_ROLLED
     for (int64_t c = t.rank() % kWarp; c < columns; c += kWarp) f(c);
   }
 };

@@ -25,7 +25,6 @@ struct Gradient {
   const float* scale;  // null: 1, and x is absent
   T* dx;
   float *dscale, *dbias;  // may be null
-  const Pair* sums;       // (dscale, dbias) by slice
 
   template <int width>
   struct Loaded {
@@ -50,18 +49,15 @@ struct Gradient {
         });
   }
   template <int width>
-  CROSSBOW_GPU void apply(const Thread& t) const {
+  CROSSBOW_GPU void apply(const Thread& t, const Pair* sums) const {
     using Values = Packet<T, width>;
-    const Pair* const totals = shape.total(t, sums);
-    if (!shape.has_channels(t)) return;
-    const int64_t first = shape.channel(t);
+    const int c = shape.channel(t);
     float scales[width];
     CROSSBOW_UNROLL
     for (int j = 0; j < width; ++j) {
-      const Pair total = totals[first + j - shape.first_of_block(t)];
-      if (shape.is_first(t) && dscale) dscale[first + j] = total.a;
-      if (shape.is_first(t) && dbias) dbias[first + j] = total.b;
-      scales[j] = scale ? scale[first + j] : 1;
+      if (shape.is_first(t) && dscale) dscale[c + j] = sums[j].a;
+      if (shape.is_first(t) && dbias) dbias[c + j] = sums[j].b;
+      scales[j] = scale ? scale[c + j] : 1;
     }
     shape.for_packets(
         t, [&](int64_t i) { return Values::at(dy + i); },
@@ -86,7 +82,7 @@ PreparedKernel prepare(const PrepareContext& context) {
 PreparedKernel prepare_grad(const PrepareContext& context) {
   const Layout dy = input_layout(context, 0), c = plain_f32({dy.shape[1]});
   const auto& attributes = context.node.attrs<ScaleBiasGradAttributes>();
-  const Channels shape = channels_of(dy.shape);
+  const Channels shape = channels_of(dy.shape, context);
   PreparedKernel kernel = prepared({dy, dy, c}, {dy, c, c}, shape.scratch_bytes());
   kernel.outputs.resize(context.node.outputs.size());
   kernel.bind = bind_storage(dy.dtype, [=](auto t, const Operands& o) {
@@ -99,12 +95,8 @@ PreparedKernel prepare_grad(const PrepareContext& context) {
         as<T>(o.outputs[0]),
         attributes.scale ? as<float>(o.outputs[1]) : nullptr,
         attributes.bias ? as<float>(o.outputs[attributes.scale ? 2 : 1]) : nullptr,
-        as<Pair>(o.scratch),
     };
-    return [=](const Step&) {
-      sum_rows(gradient, as<Pair>(o.scratch));
-      apply(gradient);
-    };
+    return [=, scratch = o.scratch](const Step&) { sum_and_apply(gradient, scratch); };
   });
   return kernel;
 }

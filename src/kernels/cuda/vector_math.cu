@@ -96,8 +96,6 @@ void combine_up_to(std::span<const double> factors, std::span<const void* const>
   for_each(n, combine);
 }
 
-constexpr int kNormThreads = 1024;
-
 /// By one block.
 struct SquaredNorm {
   const float* x;
@@ -175,7 +173,7 @@ void GridMath::combine(std::span<const double> factors, std::span<const void* co
 }
 
 void GridMath::squared_norm(const void* x, int64_t n, double* sum) const {
-  launch(Grid{1, kNormThreads, kNormThreads * sizeof(double)},
+  launch(Grid{1, kMostThreads, kMostThreads * sizeof(double)},
          SquaredNorm{static_cast<const float*>(x), n, sum});
 }
 
