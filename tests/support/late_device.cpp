@@ -384,7 +384,7 @@ class LateDevice : public Device {
   std::string_view kernels() const override { return kernels_; }
   bool is_host() const override { return false; }
   bool works_aside() const override { return true; }
-  int crowd() const override { return 4; }
+  int crowd() const override { return 32; }
   /// Its kernels are the CPU's, prepared by the calling thread for a queue's, which has no team.
   void set_team(int) override { set_host_team(1); }
   double memory_mb() const override { return mebibytes(static_cast<double>(Memory::limit())); }

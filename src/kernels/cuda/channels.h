@@ -51,10 +51,16 @@ struct Channels {
         cluster(target.clusters) {
     if (cluster) {
       constexpr int kMostRowsOfThread = 16;  // else a few blocks take too long
-      divide(kMostThreads, target.crowded ? 4 : 1, 1, 8);
+      const int most_lanes = target.crowded ? 4 : 1;
+      int of_block = kMostThreads;
+      while (of_block > 2 * kWarp && of_block / 2 >= rows * most_lanes) of_block /= 2;
+      divide(of_block, most_lanes, /*rows_of_thread=*/1, /*most_slices=*/8);
       cluster = rows <= int64_t{kMostRowsOfThread} * stride();
     }
-    if (!cluster) divide(kThreads, kMostOfBlock / width, 2, 128);
+    if (!cluster) {
+      divide(kThreads, /*most_lanes=*/kMostOfBlock / width, /*rows_of_thread=*/2,
+             /*most_slices=*/128);
+    }
   }
 
   Grid grid() const {

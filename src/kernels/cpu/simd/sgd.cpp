@@ -1,4 +1,6 @@
 // One pass over memory, which is what bounds it.
+#include <algorithm>
+
 #include "kernels/cpu/simd/shared.h"
 #include "kernels/cpu/simd/tables.h"
 #include "kernels/cpu/simd/vec.h"
@@ -26,8 +28,10 @@ void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t begin, int64_t en
 
 void hogwild_step(const SgdArgs& args, const HogwildArrays& a, int64_t begin, int64_t end) {
   const float scale = args.gradient_scale, decay = args.weight_decay, lr = args.lr;
+  constexpr int64_t kAhead = 2048;
   int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
+    expect_to_write(a.shared + std::min(i + kAhead, end - 1));
     const F32 weights = load(a.weights + i);
     const F32 d = scale * load(a.gradient + i) + decay * weights;
     const F32 shared = (a.overwrites ? weights : load_shared(a.shared + i)) - lr * d;

@@ -33,6 +33,16 @@ inline void store_shared_one(float* p, float value) {
   __atomic_store(p, &value, __ATOMIC_RELAXED);
 }
 
+/// The cache line will soon be written: other cores give it up, which takes one message instead of
+/// one to read it and one to write it.
+inline void expect_to_write(const float* p) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*p));
+#else
+  __builtin_prefetch(p, /*write=*/1);
+#endif
+}
+
 #if defined(__x86_64__) && !defined(CROSSBOW_THREAD_SANITIZER)
 
 struct SharedLanes {
