@@ -13,8 +13,8 @@
 #define CROSSBOW_GPU __device__
 #define CROSSBOW_GRID cuda
 #define CROSSBOW_UNROLL _Pragma("unroll")
-// A small kernel runs its instructions once or twice, and has to fetch them: copies of a loop's body
-// must pay.
+// A small kernel runs its instructions once or twice, and has to fetch them: copies of a loop's
+// body must pay.
 #define CROSSBOW_ROLLED _Pragma("unroll 1")
 #else
 #define CROSSBOW_GPU
