@@ -235,12 +235,14 @@ void launch_fibres(const Grid& grid, void (*run)(const void*), const void* kerne
 namespace crossbow::testing {
 namespace {
 
-const RegisterDevice kWithoutClusters{
-    fibres::kWithoutClusters, [] { return DeviceKind{}; },
-    [](int) { return make_host_device(fibres::kDevice, /*exchange_piece=*/1000); }};
-const RegisterDevice kFibres{
-    fibres::kDevice, [] { return DeviceKind{}; },
-    [](int) { return make_host_device(fibres::kDevice, /*exchange_piece=*/1000); }};
+DeviceKind describe() {
+  return {};
+}
+std::unique_ptr<Device> make(int) {
+  return make_host_device(fibres::kDevice, /*exchange_piece=*/1000);
+}
+const RegisterDevice kFibres{fibres::kDevice, describe, make},
+    kOlder{fibres::kWithoutClusters, describe, make};
 
 /// In f32.
 PreparedKernel by_reference(const PrepareContext& context) {

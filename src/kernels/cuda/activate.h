@@ -41,8 +41,7 @@ CROSSBOW_GPU inline float derivative(Activation activation, float y) {
   return 1;
 }
 
-/// One that the compiler knows, for kernels with many copies of it: to fetch the instructions of
-/// all takes a small kernel longer than its work.
+/// One that the compiler knows, for kernels with many copies of it.
 template <Activation activation>
 struct Fixed {
   CROSSBOW_GPU float operator()(float x) const { return activate(activation, x); }

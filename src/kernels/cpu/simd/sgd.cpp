@@ -28,7 +28,7 @@ void sgd_step(const SgdArgs& args, const SgdArrays& a, int64_t begin, int64_t en
 
 void hogwild_step(const SgdArgs& args, const HogwildArrays& a, int64_t begin, int64_t end) {
   const float scale = args.gradient_scale, decay = args.weight_decay, lr = args.lr;
-  constexpr int64_t kAhead = 2048;
+  constexpr int64_t kAhead = 2048;  // docs/asynchronous.md
   int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
     expect_to_write(a.shared + std::min(i + kAhead, end - 1));
