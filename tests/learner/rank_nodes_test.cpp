@@ -145,7 +145,7 @@ TEST_P(RankNodes, ConserveWhatTheyExchange) {
   const auto [before, after] = train(2, 20);
   EXPECT_LE(after.spread(), 0.5 * before.spread() + 1e-6);
   if (sync == "sgp") {
-    EXPECT_DOUBLE_EQ(after.mass(), GetParam().all());
+    EXPECT_NEAR(after.mass(), GetParam().all(), 1e-12);  // halves of halves round when added
   }
   const bool server = sync == "async-easgd", pairs = sync == "ad-psgd";
   if (!server && !pairs && sync != "sgp") return;
