@@ -94,7 +94,11 @@ std::string solver_text(const TrainOptions& o) {
 
 }  // namespace
 
-Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out) && !world()), told_time_(now()) {
+Reporter::Reporter(std::FILE* out)
+    : out_(out),
+      bar_(draws(out) && !world()),
+      speaks_(world_rank() == 0),
+      told_time_(now()) {
   try {
     drawer_ = std::jthread([this](std::stop_token stop) {
       std::mutex mutex;
@@ -103,6 +107,7 @@ Reporter::Reporter(std::FILE* out) : out_(out), bar_(draws(out) && !world()), to
       while (!tick.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; })) {
         if (stop.stop_requested()) return;
         try {
+          if (!speaks_) continue;
           if (bar_) {
             draw();
           } else {
@@ -130,12 +135,17 @@ void Reporter::finish() {
   std::fflush(out_);
 }
 
+void Reporter::look_who_speaks() {
+  speaks_ = world_rank() == 0;
+}
+
 void Reporter::print_line(std::string_view label, std::string_view line) {
   const std::lock_guard lock(mutex_);
   print_locked(label, line);
 }
 
 void Reporter::print_locked(std::string_view label, std::string_view line) {
+  if (!speaks_) return;
   if (drawn_) write(out_, kClearLine);
   drawn_ = false;
   put_wrapped(out_, label, printable(line));
@@ -145,11 +155,15 @@ void Reporter::print_locked(std::string_view label, std::string_view line) {
 }
 
 void Reporter::note(std::string_view text) {
+  look_who_speaks();
+  // Those that go on without a lost rank begin as the run began.
+  if (speaks_ && !notes_.emplace(text).second) return;
   print_line(kNote, with_flags(text));
 }
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
-  if (stop_requested()) throw Interrupted("interrupted before the training began");
+  look_who_speaks();
+  if (speaks_ && stop_requested()) throw Interrupted("interrupted before the training began");
   const std::lock_guard lock(mutex_);
   loading_ = what;
   progress.done = done;
@@ -157,11 +171,13 @@ void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
 }
 
 void Reporter::started(const TrainOptions& o, int64_t samples) {
+  look_who_speaks();
   {
     const std::lock_guard lock(mutex_);
     epochs_ = *o.epochs;
     samples_ = samples;
   }
+  if (speaks_ && std::exchange(started_, true)) return;
   print_line("", fmt::format("{} on {}: {} images, {}, batch {}, {} on {} in {}", o.model, *o.data,
                              grouped(samples), count(*o.epochs, "epoch"), o.batch, o.sync, o.device,
                              precision_name(o)));

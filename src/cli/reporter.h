@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -18,7 +19,7 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-/// Prints a line for each epoch. On a terminal (which mpirun only seems to be), also a progress bar
+/// Of ranks the first one speaks, and the next if that is lost. Prints a line for each epoch. On a terminal (which mpirun only seems to be), also a progress bar
 /// below them, drawn by a thread of its own at most ten times a second; elsewhere, now and then a
 /// line on the progress of an epoch. Ends the bar when destroyed.
 class Reporter final : public Observer {
@@ -38,6 +39,8 @@ class Reporter final : public Observer {
   void finish();
 
  private:
+  /// To be called by the training thread before the others ask.
+  void look_who_speaks();
   /// `label` begins the line, and its width indents what does not fit on it.
   void print_line(std::string_view label, std::string_view line);
   void print_locked(std::string_view label, std::string_view line);
@@ -50,8 +53,11 @@ class Reporter final : public Observer {
 
   std::FILE* const out_;
   const bool bar_;                 // rather than lines
+  std::atomic<bool> speaks_;       // or is a rank that is silent
   std::atomic<bool> lost_{false};  // standard output failed
   std::mutex mutex_;               // guards what is on the terminal, and all below
+  std::set<std::string, std::less<>> notes_;  // so far
+  bool started_ = false;
   std::string loading_;
   int64_t epochs_ = 0, samples_ = 0;
   int64_t last_done_ = 0;

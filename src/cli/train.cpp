@@ -98,6 +98,13 @@ Json to_json(const TrainResult& r) {
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
   if (world()) j["ranks"] = world_size();
+  for (const RankLoss& lost : r.lost_ranks) {
+    j["lost_ranks"].push_back({{"rank", lost.rank},
+                               {"host", lost.host},
+                               {"epoch", lost.epoch},
+                               {"seconds", lost.seconds},
+                               {"pause_seconds", lost.pause}});
+  }
   j["precision"] = precision_name(o);
   j["seed"] = o.seed;
   j["epochs"] = r.history.size();
@@ -296,6 +303,12 @@ void print_summary(std::FILE* out, const TrainResult& r) {
                           devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
                           world() ? fmt::format(" on each of {} ranks", world_size()) : "", o.batch,
                           precision_name(o)));
+  for (const RankLoss& lost : r.lost_ranks) {
+    put_wrapped(out, "  lost      ",
+                fmt::format("rank {} on {} after {:.1f} s, in epoch {}; the others went on {:.2f} s "
+                            "later",
+                            lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause));
+  }
   print_memory(out, r);
   const std::string folder = printable(*o.out);
   put_wrapped(out, "  run       ", folder);
@@ -330,19 +343,12 @@ TrainOptions simulated(const OptionFlags& flags) {
   return options;
 }
 
-/// Of ranks other than 0, which print errors only.
-class Quiet : public Observer {
- public:
-  bool stop_requested() override { return InterruptGuard::requested(); }
-};
-
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   const InterruptGuard guard;
-  std::unique_ptr<Observer> observer = std::make_unique<Quiet>();
-  if (world_rank() == 0) observer = std::make_unique<Reporter>(out);
+  Reporter observer(out);
   if (!flags.resume.empty()) {
     const auto change = [&](const TrainOptions& before) { return flags.options.apply(before); };
-    return resume(flags.resume, change, observer.get());
+    return resume(flags.resume, change, &observer);
   }
   const std::string replay = flags.options.given("replay").value_or("auto");
   TrainOptions options =
@@ -356,7 +362,7 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   const bool own_folder = !options.out && world_rank() == 0;
   if (own_folder) options.out = new_run_folder(options);
   try {
-    return train(options, observer.get());
+    return train(options, &observer);
   } catch (...) {
     std::error_code error;
     if (own_folder) fs::remove(*options.out, error);  // only if nothing is in it

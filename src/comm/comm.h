@@ -28,7 +28,7 @@ class Comm {
   /// group's.
   virtual Sum start_sum(Queue& queue, void* values, int64_t n) = 0;
   /// Done: what the queue is given from now on sees the sum. Failed: a rank is lost, as failure()
-  /// says, and so are all sums that are not done.
+  /// says, and so are all sums that are not done; who waits for one throws RankLost.
   virtual State state(Sum sum) const = 0;
   virtual std::string failure() const = 0;
   /// Works on what has started: a little at a time; false if there is nothing to do.

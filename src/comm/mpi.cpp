@@ -10,6 +10,7 @@
 
 #include "comm/mpi_mail.h"
 #include "comm/mpi_thread.h"
+#include "comm/neighbour.h"
 #include "core/error.h"
 #include "core/machine.h"
 
@@ -110,11 +111,12 @@ class MpiWorld final : public World {
  public:
   MpiWorld() {
     mpi_.join();
-    std::string name;
+    std::string host;
     mpi_.do_now([&](const MpiCalls& calls) {
       rank_ = calls.rank();
       size_ = calls.size();
-      name = calls.host();
+      host = calls.host();
+      survives_ = calls.survives();
     });
     if (size_ < 2) {
       fail(
@@ -122,20 +124,25 @@ class MpiWorld final : public World {
           "launcher of that MPI",
           mpi_.calls().version());
     }
-    for (const auto& host : all_gather(std::as_bytes(std::span(name)))) {
-      hosts_.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
+    const std::vector<ProcessId> processes = of_all(ProcessId::own());
+    const auto hosts = all_gather(std::as_bytes(std::span(host)));
+    for (size_t r = 0; r < hosts.size(); ++r) {
+      std::string name(reinterpret_cast<const char*>(hosts[r].data()), hosts[r].size());
+      const bool here = name == host;
+      neighbours_.emplace_back(std::move(name), here, processes[r]);
     }
     share_cpus();
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  const std::string& host(int rank) const override { return hosts_[static_cast<size_t>(rank)]; }
+  const std::string& host(int rank) const override {
+    return neighbours_[static_cast<size_t>(rank)].host();
+  }
 
-  void broadcast(std::span<std::byte> bytes) override {
-    mpi_.do_now([&](MpiCalls& calls) {
-      calls.broadcast(bytes.data(), size_for_mpi(bytes.size()));
-      mpi_.wait();
+  void broadcast(std::span<std::byte> bytes, int from) override {
+    in_pieces(bytes.size(), [&](MpiCalls& calls, size_t first, int size) {
+      calls.broadcast(bytes.data() + first, size, from);
     });
   }
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
@@ -175,6 +182,28 @@ class MpiWorld final : public World {
   std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
     return make_mpi_mail(mpi_, size_, vector_bytes);
   }
+  bool survives() const override { return survives_; }
+  std::vector<LostRank> recover() override {
+    std::vector<int> left;
+    mpi_.do_now([&](MpiCalls& calls) {
+      left = calls.shrink();
+      rank_ = calls.rank();
+      size_ = calls.size();
+    });
+    std::vector<LostRank> lost;
+    std::vector<Neighbour> rest;
+    for (int r = 0; r < std::ssize(neighbours_); ++r) {
+      Neighbour& neighbour = neighbours_[static_cast<size_t>(r)];
+      if (std::ranges::find(left, r) != left.end()) {
+        rest.push_back(std::move(neighbour));
+      } else {
+        neighbour.end();
+        lost.push_back({r, neighbour.host()});
+      }
+    }
+    neighbours_ = std::move(rest);
+    return lost;
+  }
   void abort(int code) override { mpi_.abort(code); }
 
  private:
@@ -188,18 +217,23 @@ class MpiWorld final : public World {
     });
   }
 
+  template <typename T>
+  std::vector<T> of_all(const T& value) {
+    return gathered(*this, std::span(&value, 1));
+  }
+
   /// The ranks of a machine share its memory and its CPU quota, and those that may use the same
   /// CPUs, as all where the launcher binds nobody, share these out.
   void share_cpus() {
     cpu_set_t own;
     CPU_ZERO(&own);
     sched_getaffinity(0, sizeof own, &own);
-    const auto all = all_gather(std::as_bytes(std::span(&own, 1)));
+    const std::vector<cpu_set_t> all = of_all(own);
     int here = 0, alike = 0, place = 0;
     for (int r = 0; r < size_; ++r) {
       if (host(r) != host(rank_)) continue;
       ++here;
-      if (std::memcmp(all[static_cast<size_t>(r)].data(), &own, sizeof own) != 0) continue;
+      if (!CPU_EQUAL(&all[static_cast<size_t>(r)], &own)) continue;
       if (r < rank_) ++place;
       ++alike;
     }
@@ -208,7 +242,8 @@ class MpiWorld final : public World {
 
   MpiThread mpi_;
   int rank_ = 0, size_ = 1;
-  std::vector<std::string> hosts_;
+  bool survives_ = false;
+  std::vector<Neighbour> neighbours_;  // by rank, this one too
 };
 
 }  // namespace

@@ -25,6 +25,10 @@ class MpiMail final : public Mail {
     for (int r = 0; r < kReceiving; ++r) make_room();
   }
 
+  ~MpiMail() override {
+    if (is_lost_) leave_rooms();
+  }
+
   Room& make_room() override {
     const int number = static_cast<int>(rooms_->size());
     if (number >= kMostRooms)
@@ -47,10 +51,13 @@ class MpiMail final : public Mail {
   void close() override { end_as(Wanted::closed); }
   void give_up() override {
     end_as(Wanted::given_up);
-    (void)rooms_.release();  // MPI may read what has not left
+    leave_rooms();
   }
 
  private:
+  /// For good: MPI may read what has not left, and write what comes.
+  void leave_rooms() { (void)rooms_.release(); }
+
   static constexpr int kMostRooms = 1 << 14;  // MPI has as many tags, and more
   static constexpr int kToAnybody = 1;        // a tag; World's messages have 0
   /// Of the answers for a room.
@@ -81,9 +88,11 @@ class MpiMail final : public Mail {
       exchange();
     } catch (...) {
       receiver_->lost(std::current_exception());
+      is_lost_ = true;
     }
     for (int r = 0; r < static_cast<int>(rooms_->size()); ++r) {
-      if (state(r) == State::receiving || state(r) == State::waiting) mpi_.calls().cancel(r);
+      const bool comes = state(r) == State::receiving || state(r) == State::waiting;
+      if (comes && !is_lost_) mpi_.calls().cancel(r);
       state(r) = State::idle;
     }
     const std::lock_guard lock(mutex_);
@@ -210,6 +219,7 @@ class MpiMail final : public Mail {
   std::vector<int> ranks_;     // by room: to whom it was sent
   std::vector<int64_t> sent_;  // by rank, answers apart
   int64_t received_ = 0;       // answers apart
+  bool is_lost_ = false;       // with a rank
   int under_way_ = 0;          // of what this rank has sent, or waits for
   Clock::time_point last_event_;
 };

@@ -57,7 +57,11 @@ World* world() {
 }
 
 void leave_world() {
-  of_all_ranks('\0');  // the first to end might have the launcher end the others
+  try {
+    of_all_ranks('\0');  // the first to end might have the launcher end the others
+  } catch (const RankLost&) {
+    if (!joined->survives()) throw;
+  }
   joined.reset();
 }
 

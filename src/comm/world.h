@@ -13,22 +13,27 @@
 
 #include "comm/comm.h"
 #include "comm/mail.h"
+#include "comm/rank_lost.h"  // IWYU pragma: export
 
 namespace crossbow {
 
 /// What all ranks do together. All call the same functions in the same order, from one thread each,
-/// while no sum of a Comm is under way and no mail is open. A rank that is lost ends the others.
+/// while no sum of a Comm is under way and no mail is open.
+///
+/// If a rank is lost, whoever finds out first has the calls of all others throw RankLost: of the
+/// world, of its mails, and of those who wait for its sums. Then all that are left may call
+/// `recover`, if the world survives that.
 class World {
  public:
   virtual ~World() = default;
 
   virtual int rank() const = 0;
-  virtual int size() const = 0;  // at least 2
+  virtual int size() const = 0;  // at least 2, until ranks are lost
   /// Of a rank: the name of the machine it is on.
   virtual const std::string& host(int rank) const = 0;
 
-  /// Makes these bytes on every rank those of rank 0.
-  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Makes these bytes on every rank those of one.
+  virtual void broadcast(std::span<std::byte> bytes, int from = 0) = 0;
   /// By rank, what each has passed.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) = 0;
   /// By two ranks: as many bytes as are received, in as many calls.
@@ -41,6 +46,12 @@ class World {
 
   /// For messages with vectors of so many bytes. It must not outlive the world.
   virtual std::unique_ptr<Mail> make_mail(size_t vector_bytes) = 0;
+
+  virtual bool survives() const = 0;
+  /// After RankLost, by all that are left: numbers them anew, in their old order, and kills the lost
+  /// ones of this machine that only stand still. Comms and mails of before are good for nothing but
+  /// to be destroyed. Throws RankLost if another one is lost meanwhile.
+  virtual std::vector<LostRank> recover() = 0;
 
   /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
   virtual void abort(int code) = 0;

@@ -34,9 +34,7 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
     : Engine(models, options),
       settings_(std::move(settings)),
       mail_(options.world ? options.world->make_mail(weight_bytes()) : nullptr),
-      sums_(options.world && !algorithm->traits().server
-                ? options.world->make_comm(layout().parameter_elements, layout().dtype, [] {})
-                : nullptr),
+      sums_(options.world && !algorithm->traits().server ? make_sums() : nullptr),
       errands_(options.world ? device(0).make_queue() : nullptr),
       nodes_(algorithm, layout(), options.optimizer, device(0),
              {options.learners, options.seed, options.clip_norm,

@@ -71,6 +71,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
               const EngineOptions& options);
 
   void start_from(const Replica& model) override;
+  void salvage() override;
   std::vector<int32_t> take_turns() override { return std::exchange(order_, {}); }
   std::vector<NodeFailure> take_failures() override;
   std::optional<double> distance() override;
@@ -176,6 +177,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   void end_step(int node);
   /// Of several ranks: tells all of them what nodes there are.
   void gather_nodes();
+  std::unique_ptr<Comm> make_sums();
   double sum_over_ranks(double value) const;
   void begin_next_step(int node);
   bool fails_now(int node) const;
@@ -189,7 +191,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
 
   const AsyncSettings settings_;
   const std::unique_ptr<Mail> mail_;      // to other ranks; else null
-  const std::unique_ptr<Comm> sums_;      // over them, where no server is evaluated
+  std::unique_ptr<Comm> sums_;            // over them, where no server is evaluated
   const std::unique_ptr<Queue> errands_;  // of what comes by mail
   Nodes nodes_;
   const bool live_;  // programs change the one set of weights, in no order

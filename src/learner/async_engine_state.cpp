@@ -57,6 +57,10 @@ void AsyncEngine::gather_nodes() {
   }
 }
 
+std::unique_ptr<Comm> AsyncEngine::make_sums() {
+  return options().world->make_comm(layout().parameter_elements, layout().dtype, [] {});
+}
+
 double AsyncEngine::sum_over_ranks(double value) const {
   const auto all = gathered(*options().world, std::span<const double>(&value, 1));
   return std::reduce(all.begin(), all.end());
@@ -148,20 +152,29 @@ std::optional<double> AsyncEngine::distance() {
   return std::sqrt(sum_over_ranks(sum) / all_learners());
 }
 
-/// Of several ranks: rank 0 has the server, and of nodes each rank has its part of the mean.
+/// What messages held is lost.
+void AsyncEngine::salvage() {
+  if (mail_) sums_ = make_sums();
+}
+
+/// Of several ranks: one has the server, and of nodes each rank has its part of the mean, which is
+/// what there is, too, where the server was lost.
 void AsyncEngine::write_evaluated(Queue& queue, std::byte* to) {
   if (!mail_) return nodes_.write_evaluated(queue, to, nodes_.mass());
-  if (nodes_.has_server()) {
-    if (options().world->rank() == 0) nodes_.write_evaluated(queue, to, 0);
+  World& all = *options().world;
+  const char has_server = nodes_.server() != nullptr;
+  const std::vector<char> servers = gathered(all, std::span(&has_server, 1));
+  if (const auto it = std::ranges::find(servers, char{1}); it != servers.end()) {
+    if (has_server) queue.copy(to, nodes_.server(), weight_bytes());
     queue.finish();
-    return options().world->broadcast({to, weight_bytes()});
+    return all.broadcast({to, weight_bytes()}, static_cast<int>(it - servers.begin()));
   }
   nodes_.write_evaluated(queue, to, sum_over_ranks(nodes_.mass()));
   const Comm::Sum sum = sums_->start_sum(queue, to, layout().parameter_elements);
   while (sums_->state(sum) == Comm::State::running) {
     if (!sums_->advance()) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  if (sums_->state(sum) == Comm::State::failed) crossbow::fail("{}", sums_->failure());
+  if (sums_->state(sum) == Comm::State::failed) throw RankLost(sums_->failure());
 }
 
 /// Whatever a failed node has left, perhaps NaN, spoils no mean and no checkpoint.

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "core/error.h"
+#include "comm/rank_lost.h"
 
 namespace crossbow {
 namespace {
@@ -110,7 +110,7 @@ bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   const int64_t exchange = exchange_of(block);
   if (phase.waits_for_sum) {
     const Comm::State state = rank_.comm->state(sum_.load(std::memory_order_relaxed));
-    if (state == Comm::State::failed) fail("{}", rank_.comm->failure());
+    if (state == Comm::State::failed) throw RankLost(rank_.comm->failure());
     return state == Comm::State::done;
   }
   return !phase.mean || scheduler.completed(rank_.index) >= lockstep_.needed_to_exchange(exchange);

@@ -82,7 +82,9 @@ class Central {
   std::span<const Buffer> slots() const { return slots_; }
 
   void start(Describe describe);
-  /// Ends a segment, all of whose exchanges are complete; so many.
+  /// Exchanges of the segment that are complete.
+  int64_t completed() const { return closed_.load(std::memory_order_acquire) / phase_count(); }
+  /// Ends a segment, so many of whose exchanges are complete; the rest is of no account.
   void finish(int64_t exchanges);
   /// Whether this device's learners give the noise scale.
   bool measures() const { return probe_ != nullptr; }

@@ -95,10 +95,14 @@ class Engine {
 
   /// Trains until the segment is done or `stop` or `pause` said so, calling `progress` a few times
   /// a second and at the end. Returns the number of batches done: the first ones of the segment.
-  /// Rethrows what a learner failed with, after which only the destructor may be called.
+  /// Rethrows what a learner failed with, after which only the destructor may be called, and where
+  /// that is the loss of a rank, salvage.
   int64_t run(const Segment& segment);
 
   EngineState state() const;
+  /// After RankLost, by all ranks that are left: makes state() and snapshot() those after the last
+  /// exchange of which nothing is missing here, whatever came after it.
+  virtual void salvage() = 0;
   /// Goes on from the state of another engine, that evaluates `model`, as start_from takes it:
   /// `fill` writes what that engine's buffers held. A place without nodes has asynchronous ones
   /// begin anew, with the model. Throws Error if it is of another number of them.

@@ -532,9 +532,8 @@ double Nodes::mass() const {
 
 void Nodes::write_evaluated(Queue& queue, std::byte* to, double mass) const {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
-  if (traits_.server || traits_.live) {
-    return queue.copy(to, traits_.server ? server_.data() : weights(0), bytes);
-  }
+  if (server_.data()) return queue.copy(to, server_.data(), bytes);
+  if (traits_.live) return queue.copy(to, weights(0), bytes);
   std::vector<double> shares;
   std::vector<const void*> vectors;
   for (const int j : living_) {

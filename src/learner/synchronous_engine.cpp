@@ -67,6 +67,21 @@ void SynchronousEngine::start_from(const Replica& model) {
   }
 }
 
+/// Of a rank's learners some may be an exchange ahead of others, with weights on the other side.
+void SynchronousEngine::salvage() {
+  if (!sync_ || !scheduler_.failed()) return;
+  const Central& central = *central_of(0);
+  const int64_t exchanges = central.completed();
+  for (int j = 0; j < learners(); ++j) {
+    const Learner& learner = this->learner(j);
+    const int from = central.side(lockstep_.exchanges_before(landed(j)));
+    const int to = central.side(exchanges);
+    if (from != to) device().copy_now(learner.weights(to), learner.weights(from), weight_bytes());
+  }
+  for (const auto& c : centrals_) c->finish(exchanges);
+  lockstep_.restore(lockstep_.exchanges() + exchanges, 0);
+}
+
 EnginePlace SynchronousEngine::place() const {
   EnginePlace place;
   place.exchanges = lockstep_.exchanges();

@@ -23,6 +23,7 @@ class SynchronousEngine final : public Engine {
                     const EngineOptions& options);
 
   void start_from(const Replica& model) override;
+  void salvage() override;
   std::optional<double> distance() override;
   bool synchronises() const override { return sync_ != nullptr; }
   std::pair<double, double> sync_seconds() const override;

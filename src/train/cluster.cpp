@@ -141,6 +141,49 @@ void gather_learners(Checkpoint& checkpoint, int learners) {
   }
 }
 
+Checkpoint state_of_survivors(const Checkpoint& own) {
+  struct Place {
+    int64_t epoch, batch, exchanges;
+    auto operator<=>(const Place&) const = default;
+  };
+  World& all = *world();
+  const Position& p = own.position;
+  const auto places = of_all_ranks(Place{p.epoch, p.batch, p.engine.exchanges});
+  const auto leader = static_cast<int>(std::ranges::max_element(places) - places.begin());
+
+  // Without weights of their own learners have nothing but running statistics.
+  const bool apart = std::ranges::any_of(
+      own.tensors, [](const Checkpoint::StoredTensor& t) { return t.role == Role::weights; });
+  const auto of_learner = [&](const Checkpoint::StoredTensor& t) {
+    return t.role == Role::weights || t.role == Role::learner_state ||
+           (t.role == Role::slot && apart);
+  };
+  Checkpoint common = own, learners;
+  std::erase_if(common.tensors, of_learner);
+  std::ranges::copy_if(own.tensors, std::back_inserter(learners.tensors), of_learner);
+  copy_values(learners);
+
+  const auto bytes = std::make_shared<std::vector<uint8_t>>();
+  if (all.rank() == leader) {
+    encode(common, {[&](std::span<const uint8_t> piece) {
+                      bytes->insert(bytes->end(), piece.begin(), piece.end());
+                    },
+                    [&](int64_t offset, std::span<const uint8_t> piece) {
+                      std::ranges::copy(piece, bytes->begin() + offset);
+                    }});
+  }
+  uint64_t size = bytes->size();
+  all.broadcast(std::as_writable_bytes(std::span(&size, 1)), leader);
+  bytes->resize(size);
+  all.broadcast(std::as_writable_bytes(std::span(*bytes)), leader);
+  Checkpoint state = decode(
+      {static_cast<int64_t>(size), [bytes](int64_t offset, std::span<uint8_t> piece) {
+         std::copy_n(bytes->begin() + offset, piece.size(), piece.begin());
+       }});
+  std::ranges::move(learners.tensors, std::back_inserter(state.tensors));
+  return state;
+}
+
 void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int learners,
                   const Position* from) {
   if (!world()) return;

@@ -9,6 +9,10 @@ namespace crossbow {
 /// many each, and of central buffers that rank 0 does not have. All ranks call it.
 void gather_learners(Checkpoint& checkpoint, int learners);
 
+/// After a loss, by all ranks that are left, each with its own state: the state of the one that is
+/// furthest, with copies of this rank's own learners. All ranks call it.
+Checkpoint state_of_survivors(const Checkpoint& own);
+
 /// Throws Error, on all ranks alike, if they have other options, data, instruction sets or numbers
 /// of learners, or go on from other places: names what differs, and on which hosts.
 void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int learners,

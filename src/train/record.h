@@ -62,6 +62,16 @@ struct WorkerReport {
   bool failed() const { return failed_nodes == nodes; }
 };
 
+/// A rank that was lost, and the others went on. They train again what they had done since they had
+/// last met, so no sample is left out.
+struct RankLoss {
+  int rank;  // its number then
+  std::string host;
+  int64_t epoch;   // from 1
+  double seconds;  // from the beginning of the run, or of its going on, until it was noticed
+  double pause;    // in seconds: from then until the others went on
+};
+
 /// From a place between two steps on, so many learners train on each device.
 struct LearnerChange {
   int64_t epoch = 0, batch = 0;  // to do next, from 0

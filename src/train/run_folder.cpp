@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "core/error.h"
 #include "train/config.h"
@@ -24,8 +25,12 @@ void make(const fs::path& path) {
   }
 }
 
-Descriptor lock(const fs::path& path) {
-  if (auto mine = lock_folder(path)) return std::move(*mine);
+Descriptor lock(const fs::path& path, std::chrono::seconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  do {
+    if (auto mine = lock_folder(path)) return std::move(*mine);
+    if (patience.count() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } while (std::chrono::steady_clock::now() < end);
   fail("another process is training into {}: wait for it, or choose another folder", path.string());
 }
 
@@ -96,21 +101,21 @@ void MetricsLog::epoch(const EpochRecord& record, const std::vector<NodeState>& 
 }
 
 RunFolder RunFolder::begin(const fs::path& path) {
-  return {path, /*resumed=*/false};
+  return {path, /*resumed=*/false, {}};
 }
 
-RunFolder RunFolder::go_on(const fs::path& path) {
+RunFolder RunFolder::go_on(const fs::path& path, std::chrono::seconds patience) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) {
     fail_usage("`resume` {}: give the run's folder, not a file in it", path.string());
   }
-  return {path, /*resumed=*/true};
+  return {path, /*resumed=*/true, patience};
 }
 
-RunFolder::RunFolder(const fs::path& path, bool resumed)
+RunFolder::RunFolder(const fs::path& path, bool resumed, std::chrono::seconds patience)
     : path_(path), resumed_(resumed), missing_(path), learners_(path / "learners.jsonl") {
   if (!resumed) make(path);
-  lock_ = lock(path);
+  lock_ = lock(path, patience);
   if (!resumed) refuse_files_of_a_run(path);
 }
 
@@ -130,7 +135,7 @@ Checkpoint RunFolder::load(const std::function<void(std::string_view)>& warn) {
 
 void RunFolder::open_records(const TrainOptions& options,
                              const std::function<void(std::string_view)>& warn) {
-  metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_, warn);
+  if (!metrics_) metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_, warn);
   write_file_atomically(path_ / "config.toml", to_config(options));
 }
 

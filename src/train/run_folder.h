@@ -2,6 +2,7 @@
 // learners.jsonl, the turns of an asynchronous run and checkpoints.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -57,9 +58,9 @@ class RunFolder {
   /// Throws UsageError if it holds a file that the run would write, Error if it cannot be made or
   /// another process trains into it.
   static RunFolder begin(const std::filesystem::path& path);
-  /// Of a run to go on with. Throws Error if another process trains into it, UsageError if `path`
-  /// is a file.
-  static RunFolder go_on(const std::filesystem::path& path);
+  /// Of a run to go on with. Throws Error if another process trains into it, and still does after
+  /// `patience`, UsageError if `path` is a file.
+  static RunFolder go_on(const std::filesystem::path& path, std::chrono::seconds patience = {});
   RunFolder(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
@@ -69,8 +70,8 @@ class RunFolder {
   bool is_new() const { return !resumed_ && !metrics_; }
 
   /// To be called once there is a checkpoint: writes the configuration, and opens the metrics, of
-  /// which those after the loaded checkpoint are of steps to be done again. Throws Error if they
-  /// cannot be written.
+  /// which those after the loaded checkpoint are of steps to be done again, unless they are open.
+  /// Throws Error if they cannot be written.
   void open_records(const TrainOptions& options, const std::function<void(std::string_view)>& warn);
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
@@ -92,7 +93,7 @@ class RunFolder {
   std::vector<LearnerChange> changes_after(const Position& position) const;
 
  private:
-  RunFolder(const std::filesystem::path& path, bool resumed);
+  RunFolder(const std::filesystem::path& path, bool resumed, std::chrono::seconds patience);
 
   const std::filesystem::path path_;
   const bool resumed_;

@@ -1,6 +1,7 @@
 #include "train/train.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "comm/world.h"
 #include "core/error.h"
@@ -9,22 +10,13 @@
 #include "train/clock_config.h"
 #include "train/config.h"
 #include "train/nodes_config.h"
-#include "train/notes.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
+#include "train/survivors.h"
 #include "train/trainer.h"
 
 namespace crossbow {
 namespace {
-
-/// Refuses what cannot be run, and says what will be done otherwise than asked.
-RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer& observer) {
-  const RunConfig config = resolve(options, recipe);
-  if (const auto note = precision_note(config)) observer.note(*note);
-  if (const auto note = device_note(config)) observer.note(*note);
-  if (const auto note = patience_note(config)) observer.note(*note);
-  return config;
-}
 
 /// Who goes on with the run may do so from elsewhere.
 void make_paths_absolute(TrainOptions& options) {
@@ -37,11 +29,14 @@ void make_paths_absolute(TrainOptions& options) {
 TrainResult begin(const GraphFunction& graph, TrainOptions options, const Recipe& recipe,
                   Throughput& throughput, Observer& observer) {
   make_paths_absolute(options);
-  const RunConfig config = config_of(options, recipe, observer);
+  const RunConfig config = resolve(options, recipe);  // before there is a folder
   if (options.replay) expect_replay(config.options);
-  if (!options.out) return Trainer(graph, config, nullptr, nullptr, throughput, observer).run();
+  const auto train = [&](RunFolder* folder) {
+    return train_while_ranks_last(graph, options, recipe, folder, {}, throughput, observer);
+  };
+  if (!options.out) return train(nullptr);
   RunFolder folder = RunFolder::begin(*options.out);
-  return Trainer(graph, config, &folder, nullptr, throughput, observer).run();
+  return train(&folder);
 }
 
 /// The run's configuration names its folder.
@@ -106,10 +101,8 @@ class Interrupted {
       before.precision = options.precision;  // not all devices have each
     }
     check_same_run(with_recipe(before, recipe), with_recipe(options, recipe), "resume");
-    const RunConfig config = config_of(options, recipe, observer_);
-    Trainer trainer(graph, config, folder_.get(), &*from_, throughput, observer_);
-    from_.reset();  // the trainer has its own copy of the state
-    return trainer.run();
+    return train_while_ranks_last(graph, options, recipe, folder_.get(), *std::exchange(from_, {}),
+                                  throughput, observer_);
   }
 
  private:

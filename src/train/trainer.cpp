@@ -230,6 +230,13 @@ TrainResult Trainer::run() {
   return result(false);
 }
 
+Checkpoint Trainer::salvage() {
+  engine().salvage();
+  position_.engine = engine().state().place;
+  position_.engine.nodes.clear();  // of which those that are left begin anew
+  return state_of_survivors(state(engine().snapshot()));
+}
+
 bool Trainer::train_epoch() {
   Progress& progress = observer_.progress;
   progress.phase = Progress::Phase::training;

@@ -33,7 +33,11 @@ class Trainer {
   Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder* folder,
           const Checkpoint* from, Throughput& throughput, Observer& observer);
 
+  /// Throws RankLost if a rank is.
   TrainResult run();
+  /// After that, by all ranks that are left, once the world has recovered: what they have learned,
+  /// for trainers that go on. The segment under way, of about half a second, is to be done again.
+  Checkpoint salvage();
 
  private:
   void open_records();

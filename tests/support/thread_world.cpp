@@ -119,9 +119,9 @@ class ThreadWorlds::Rank final : public World {
   int rank() const override { return rank_; }
   int size() const override { return all_.ranks_; }
   const std::string& host(int) const override { return host_; }
-  void broadcast(std::span<std::byte> bytes) override {
+  void broadcast(std::span<std::byte> bytes, int from) override {
     const std::vector<Bytes> all = all_gather(bytes);
-    std::memcpy(bytes.data(), all[0].data(), bytes.size());
+    std::memcpy(bytes.data(), all[static_cast<size_t>(from)].data(), bytes.size());
   }
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
     return all_.exchange(rank_, Bytes(bytes.begin(), bytes.end()));
@@ -139,6 +139,8 @@ class ThreadWorlds::Rank final : public World {
   std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
     return std::make_unique<ThreadMail>(all_, rank_, vector_bytes);
   }
+  bool survives() const override { return false; }
+  std::vector<LostRank> recover() override { fail("not for tests"); }
   void abort(int) override { std::terminate(); }
 
  private:

@@ -9,8 +9,9 @@
 
 namespace crossbow {
 
-/// Among all ranks of MPI_COMM_WORLD, in bytes. All calls are to be made by one thread, and throw
-/// Error. Those that say "begins" end when `is_done` says so; until then their arguments must stay,
+/// Among all ranks that are left of MPI_COMM_WORLD, in bytes. All calls are to be made by one thread,
+/// and throw Error; RankLost if a rank is lost, after which no rank can do anything but `shrink`.
+/// Those that say "begins" end when `is_done` says so; until then their arguments must stay,
 /// and no other may begin.
 class MpiCalls {
  public:
@@ -22,6 +23,12 @@ class MpiCalls {
   virtual void finalise() = 0;
   [[noreturn]] virtual void abort(int code) = 0;
 
+  /// Whether this MPI has ULFM, and the launcher leaves others alone when a rank ends.
+  virtual bool survives() const = 0;
+  /// Numbers the ranks that are left anew; returns their numbers of before. Forgets all that had
+  /// begun.
+  virtual std::vector<int> shrink() = 0;
+
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string host() const = 0;
@@ -32,8 +39,8 @@ class MpiCalls {
     std::vector<int> sizes, begins;
     std::byte* of(std::byte* all, size_t rank) const { return all + begins[rank]; }
   };
-  /// Begins to hand rank 0's bytes to all.
-  virtual void broadcast(std::byte* bytes, int size) = 0;
+  /// Begins to hand one rank's bytes to all.
+  virtual void broadcast(std::byte* bytes, int size, int from) = 0;
   /// Begins to hand every rank's piece to all.
   virtual void all_gather(const std::byte* own, std::byte* all, const Pieces& pieces) = 0;
   /// Begins to send each rank its piece of `from`, and to receive a piece from each.
@@ -65,6 +72,6 @@ class MpiCalls {
 /// What the module exports under this name: the one object, which stays. The number grows with each
 /// change of the class, as older modules are not to be called.
 using MpiModule = MpiCalls*();
-constexpr const char* kMpiModule = "crossbow_mpi_calls_2";
+constexpr const char* kMpiModule = "crossbow_mpi_calls_3";
 
 }  // namespace crossbow

@@ -1,22 +1,46 @@
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <numeric>
 
 #include "comm/mpi/calls.h"
+#include "comm/rank_lost.h"
 #include "core/error.h"
 
 namespace crossbow {
 namespace {
 
-void check(int result, const char* what) {
-  if (result == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(result, text.data(), &length);
-  fail("{} failed: {}", what, text.data());
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+constexpr bool kHasUlfm = true;
+
+bool tells_of_loss(int result) {
+  int kind = 0;
+  MPI_Error_class(result, &kind);
+  return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING ||
+         kind == MPIX_ERR_REVOKED;
 }
+void revoke(MPI_Comm comm) {
+  MPIX_Comm_revoke(comm);
+}
+int shrink(MPI_Comm comm, MPI_Comm* rest) {
+  return MPIX_Comm_shrink(comm, rest);
+}
+#else
+constexpr bool kHasUlfm = false;
+
+bool tells_of_loss(int) {
+  return false;
+}
+void revoke(MPI_Comm) {}
+int shrink(MPI_Comm, MPI_Comm*) {
+  return MPI_ERR_OTHER;
+}
+#endif
 
 class Calls final : public MpiCalls {
  public:
@@ -34,22 +58,45 @@ class Calls final : public MpiCalls {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_FUNNELED) fail("this MPI cannot be called by a thread of its own");
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    const char* const enabled = std::getenv("OMPI_MCA_mpi_ft_enable");  // by mpirun --with-ft
+    survives_ = kHasUlfm && enabled && std::atoi(enabled) > 0;
   }
-  void finalise() override { MPI_Finalize(); }
+  void finalise() override {
+    if (comm_ == MPI_COMM_WORLD) MPI_Finalize();  // which can wait for ever for one that is lost
+  }
   void abort(int code) override {
     MPI_Abort(MPI_COMM_WORLD, code);
     std::abort();
   }
 
+  bool survives() const override { return survives_; }
+  std::vector<int> shrink() override {
+    MPI_Comm rest = MPI_COMM_NULL;
+    check(crossbow::shrink(comm_, &rest), "MPIX_Comm_shrink");
+    MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN);
+    MPI_Group before = MPI_GROUP_NULL, after = MPI_GROUP_NULL;
+    MPI_Comm_group(comm_, &before);
+    MPI_Comm_group(rest, &after);
+    comm_ = rest;
+    std::vector<int> now(static_cast<size_t>(size())), then(now.size());
+    std::iota(now.begin(), now.end(), 0);
+    MPI_Group_translate_ranks(after, size(), now.data(), before, then.data());
+    MPI_Group_free(&before);
+    MPI_Group_free(&after);
+    request_ = MPI_REQUEST_NULL;
+    messages_.clear();
+    return then;
+  }
+
   int rank() const override {
     int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(comm_, &rank);
     return rank;
   }
   int size() const override {
     int size = 0;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_size(comm_, &size);
     return size;
   }
   std::string host() const override {
@@ -59,27 +106,27 @@ class Calls final : public MpiCalls {
     return name.substr(0, static_cast<size_t>(length));
   }
 
-  void broadcast(std::byte* bytes, int size) override {
-    begin(MPI_Ibcast(bytes, size, MPI_BYTE, 0, MPI_COMM_WORLD, &request_), "MPI_Ibcast");
+  void broadcast(std::byte* bytes, int size, int from) override {
+    begin(MPI_Ibcast(bytes, size, MPI_BYTE, from, comm_, &request_), "MPI_Ibcast");
   }
   void all_gather(const std::byte* own, std::byte* all, const Pieces& pieces) override {
     begin(MPI_Iallgatherv(own, pieces.sizes[static_cast<size_t>(rank())], MPI_BYTE, all,
-                          pieces.sizes.data(), pieces.begins.data(), MPI_BYTE, MPI_COMM_WORLD,
+                          pieces.sizes.data(), pieces.begins.data(), MPI_BYTE, comm_,
                           &request_),
           "MPI_Iallgatherv");
   }
   void all_to_all(const std::byte* from, const Pieces& sent, std::byte* to,
                   const Pieces& received) override {
     begin(MPI_Ialltoallv(from, sent.sizes.data(), sent.begins.data(), MPI_BYTE, to,
-                         received.sizes.data(), received.begins.data(), MPI_BYTE, MPI_COMM_WORLD,
+                         received.sizes.data(), received.begins.data(), MPI_BYTE, comm_,
                          &request_),
           "MPI_Ialltoallv");
   }
   void send(const std::byte* bytes, int size, int to) override {
-    begin(MPI_Isend(bytes, size, MPI_BYTE, to, 0, MPI_COMM_WORLD, &request_), "MPI_Isend");
+    begin(MPI_Isend(bytes, size, MPI_BYTE, to, 0, comm_, &request_), "MPI_Isend");
   }
   void receive(std::byte* bytes, int size, int from) override {
-    begin(MPI_Irecv(bytes, size, MPI_BYTE, from, 0, MPI_COMM_WORLD, &request_), "MPI_Irecv");
+    begin(MPI_Irecv(bytes, size, MPI_BYTE, from, 0, comm_, &request_), "MPI_Irecv");
   }
   bool is_done() override {
     int done = 0;
@@ -91,11 +138,11 @@ class Calls final : public MpiCalls {
     messages_.resize(static_cast<size_t>(n), MPI_REQUEST_NULL);
   }
   void begin_send(int number, const std::byte* bytes, int size, int to, int tag) override {
-    check(MPI_Isend(bytes, size, MPI_BYTE, to, tag, MPI_COMM_WORLD, &message(number)), "MPI_Isend");
+    check(MPI_Isend(bytes, size, MPI_BYTE, to, tag, comm_, &message(number)), "MPI_Isend");
   }
   void begin_receive(int number, std::byte* bytes, int size, int from, int tag) override {
     const int source = from == kAnybody ? MPI_ANY_SOURCE : from;
-    check(MPI_Irecv(bytes, size, MPI_BYTE, source, tag, MPI_COMM_WORLD, &message(number)),
+    check(MPI_Irecv(bytes, size, MPI_BYTE, source, tag, comm_, &message(number)),
           "MPI_Irecv");
   }
   std::optional<Ended> next_ended() override {
@@ -108,17 +155,30 @@ class Calls final : public MpiCalls {
     return Ended{number, status.MPI_SOURCE};
   }
   void cancel(int number) override {
+    if (message(number) == MPI_REQUEST_NULL) return;
     MPI_Cancel(&message(number));
     MPI_Wait(&message(number), MPI_STATUS_IGNORE);
   }
 
  private:
+  /// The others are to find out, too.
+  void check(int result, const char* what) const {
+    if (result == MPI_SUCCESS) return;
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(result, text.data(), &length);
+    if (!tells_of_loss(result)) fail("{} failed: {}", what, text.data());
+    revoke(comm_);
+    throw RankLost(fmt::format("{} failed: {}", what, text.data()));
+  }
   MPI_Request& message(int number) { return messages_[static_cast<size_t>(number)]; }
   void begin(int result, const char* what) {
     check(result, what);
     begun_ = what;
   }
 
+  MPI_Comm comm_ = MPI_COMM_WORLD;  // of the ranks that are left
+  bool survives_ = false;
   MPI_Request request_ = MPI_REQUEST_NULL;
   std::vector<MPI_Request> messages_;
   const char* begun_ = "";
@@ -127,7 +187,7 @@ class Calls final : public MpiCalls {
 }  // namespace
 }  // namespace crossbow
 
-extern "C" __attribute__((visibility("default"))) crossbow::MpiCalls* crossbow_mpi_calls_2() {
+extern "C" __attribute__((visibility("default"))) crossbow::MpiCalls* crossbow_mpi_calls_3() {
   static crossbow::Calls calls;
   return &calls;
 }

@@ -1,0 +1,34 @@
+// The process of a rank, which may be on this machine.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "core/file.h"
+
+namespace crossbow {
+
+/// What a process tells the others of itself. A plain value.
+struct ProcessId {
+  pid_t number;
+  ino_t space;  // of process numbers, of which a machine may have several
+  static ProcessId own();
+};
+
+/// Move-only.
+class Neighbour {
+ public:
+  Neighbour(std::string host, bool here, const ProcessId& process);
+
+  const std::string& host() const { return host_; }
+  /// Kills it, if it is on this machine: a rank that the others have given up, as it did not answer,
+  /// is not to go on when it wakes, and would keep its launcher waiting.
+  void end();
+
+ private:
+  std::string host_;
+  Descriptor process_;  // of one on this machine; another process never has it
+};
+
+}  // namespace crossbow
