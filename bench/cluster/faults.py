@@ -1,0 +1,162 @@
+"""Runs in which ranks are killed or stopped at random, over an MPI that survives that: each must end
+well, with every epoch in its metrics, a checkpoint that holds what it reports, and an accuracy within
+reach of undisturbed runs."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import tempfile
+import time
+
+from bench import CROSSBOW, ROOT, last_line, log, parser_of, table
+
+EXAMPLES = """
+Examples:
+  python3 -m bench.cluster.faults                          200 runs, half an hour
+  python3 -m bench.cluster.faults --runs 20 --sync sma
+"""
+ALGORITHMS = [
+    *("sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "slowmo"),
+    *("gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour", "async-easgd", "async-eamsgd"),
+]
+EPOCHS = 3
+TRAIN = [
+    *("--model", "mlp:layers=1,width=64", "--data", "digits", "--epochs", EPOCHS, "--save-every", 0.01),
+    *("--learners", 1, "--threads-per-learner", 1, "--json"),
+]
+# What befalls a rank: signals, and the seconds before each.
+FAULTS = {
+    "killed": [(0, signal.SIGKILL)],
+    "stopped": [(0, signal.SIGSTOP)],
+    "stopped for a moment": [(0, signal.SIGSTOP), (0.2, signal.SIGCONT)],
+    "stopped for a while": [(0, signal.SIGSTOP), (1.5, signal.SIGCONT)],
+    "two killed": [(0, signal.SIGKILL), (0.05, signal.SIGKILL)],
+}
+
+
+def process_of(rank, folder):
+    """The rank's process, of those that work in the folder; None if there is none."""
+    for process in pathlib.Path("/proc").iterdir():
+        try:
+            if (process / "comm").read_text() != "crossbow\n" or not (process / "cwd").samefile(folder):
+                continue
+            if f"OMPI_COMM_WORLD_RANK={rank}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                return int(process.name)
+        except OSError:
+            continue
+    return None
+
+
+def send(process, signals):
+    for wait, number in signals:
+        time.sleep(wait)
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            return
+
+
+class Run:
+    def __init__(self, sync, ranks, fault, after, victims):
+        self.text = f"{sync}, {ranks} ranks, {victims} {fault} after {after:.2f} s"
+        self.sync, self.ranks, self.fault, self.after, self.victims = sync, ranks, fault, after, victims
+
+    def do(self, folder, seconds=90):
+        """Its result, or why there is none."""
+        out = folder / "run"
+        command = [ROOT / "scripts/cluster", "--survivors", *TRAIN, "--sync", self.sync, "--out", out]
+        environment = {**os.environ, "RANKS": str(self.ranks)}
+        run = subprocess.Popen(
+            [str(word) for word in command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            self.disturb(run, out)
+            printed, errors = run.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None, "it hung"
+        finally:
+            run.kill()
+            run.communicate()
+            subprocess.run(["pkill", "-9", "-P", str(run.pid)])
+        if run.returncode != 0:
+            return None, f"exit status {run.returncode}: {last_line(errors)}"
+        result = json.loads(printed)
+        return result, self.fault_of(result, out)
+
+    def disturb(self, run, out):
+        end = time.time() + 30
+        while not (out / "checkpoint").exists() and run.poll() is None and time.time() < end:
+            time.sleep(0.02)
+        time.sleep(self.after)
+        signals = FAULTS[self.fault]
+        if self.fault == "two killed":
+            for victim, each in zip(self.victims, signals):
+                self.hit(victim, [each])
+        else:
+            self.hit(self.victims[0], signals)
+
+    def hit(self, rank, signals):
+        if process := process_of(rank, ROOT):
+            send(process, signals)
+
+    def fault_of(self, result, out):
+        epochs = [line["epoch"] for line in map(json.loads, open(out / "metrics.jsonl")) if "epoch" in line]
+        if epochs != list(range(1, EPOCHS + 1)):
+            return f"metrics of epochs {epochs}"
+        again = subprocess.run([CROSSBOW, "eval", "--json", out], capture_output=True, text=True)
+        if again.returncode != 0:
+            return f"its checkpoint: {last_line(again.stderr)}"
+        if json.loads(again.stdout)["test_accuracy"] != result["final_test_accuracy"]:
+            return "its checkpoint is not what it reports"
+        return None
+
+
+def random_run(draw, algorithms):
+    ranks = draw.choice([2, 3, 4])
+    fault = draw.choice(list(FAULTS))
+    if fault == "two killed" and ranks == 2:
+        ranks = 3
+    return Run(draw.choice(algorithms), ranks, fault, draw.uniform(0, 3), draw.sample(range(ranks), 2))
+
+
+def main():
+    parser = parser_of("bench.cluster.faults", __doc__, EXAMPLES)
+    parser.add_argument("--runs", type=int, default=200, metavar="N", help="default 200")
+    parser.add_argument("--seed", type=int, default=1, help="of what happens when (default 1)")
+    parser.add_argument("--sync", choices=ALGORITHMS, help="of all runs (default: at random)")
+    args = parser.parse_args()
+    draw = random.Random(args.seed)
+    algorithms = [args.sync] if args.sync else ALGORITHMS
+    counts, accuracies, pauses, failures = {}, {}, [], 0
+    for number in range(args.runs):
+        run = random_run(draw, algorithms)
+        with tempfile.TemporaryDirectory(prefix="crossbow-faults-") as folder:
+            result, fault = run.do(pathlib.Path(folder))
+        lost = result.get("lost_ranks", []) if result else []
+        accuracy = f"{100 * result['final_test_accuracy']:.1f} %" if result else ""
+        log(f"{number + 1}: {run.text}: {len(lost)} lost {accuracy} {'FAILED: ' + fault if fault else ''}")
+        failures += fault is not None
+        key = (run.fault, len(lost))
+        counts[key] = counts.get(key, 0) + 1
+        if result:
+            pauses += [each["pause_seconds"] for each in lost]
+            accuracies.setdefault(run.sync, []).append(result["final_test_accuracy"])
+    print(table(["fault", "ranks lost", "runs"], [[*key, n] for key, n in sorted(counts.items())]))
+    rows = [[sync, len(a), f"{min(a):.3f}", f"{max(a):.3f}"] for sync, a in sorted(accuracies.items())]
+    print(table(["algorithm", "runs", "least accuracy", "most"], rows))
+    if pauses:
+        pauses.sort()
+        print(f"Pauses: median {pauses[len(pauses) // 2]:.2f} s, largest {pauses[-1]:.2f} s.")
+    print(f"{args.runs} runs, {failures} failed.")
+    raise SystemExit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()
