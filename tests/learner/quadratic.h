@@ -133,6 +133,7 @@ struct QuadraticRun {
   int64_t hidden = 0;  // units of the net
   double weight_decay = 0;
   std::optional<Optimizer> optimizer = {};  // else SGD, with the options' momentum
+  World* world = nullptr;                   // of one rank
 
   Optimizer used_optimizer() const {
     return optimizer.value_or(make_sgd({options.momentum, weight_decay, options.nesterov}));
@@ -242,6 +243,7 @@ class QuadraticEngine {
     e.batch = batch(run);
     e.optimizer = run.used_optimizer();
     e.clip_norm = run.clip_norm;
+    e.world = run.world;
     return e;
   }
   static BatchShape batch(const QuadraticRun& run) {

@@ -1,0 +1,159 @@
+// What is left of a synchronous run when a rank is lost.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "learner/quadratic.h"
+
+namespace crossbow::testing {
+namespace {
+
+/// The last rank that there is. Its sums are its own values, until so many are done; then another
+/// rank is lost.
+class LastRank final : public World {
+ public:
+  explicit LastRank(Comm::Sum sums) : sums_(sums) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  const std::string& host(int) const override { return host_; }
+  void broadcast(std::span<std::byte>, int) override {}
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
+    return {{bytes.begin(), bytes.end()}};
+  }
+  void send(std::span<const std::byte>, int) override { fail("there is nobody"); }
+  void receive(std::span<std::byte>, int) override { fail("there is nobody"); }
+  std::unique_ptr<Comm> make_comm(int64_t, DType, std::function<void()>) override {
+    return std::make_unique<Sums>(sums_);
+  }
+  std::unique_ptr<Mail> make_mail(size_t) override { return nullptr; }
+  bool survives() const override { return true; }
+  std::vector<LostRank> recover() override { return {}; }
+  void abort(int) override { std::terminate(); }
+
+ private:
+  class Sums final : public Comm {
+   public:
+    explicit Sums(Sum good) : good_(good) {}
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    Sum start_sum(Queue& queue, void*, int64_t) override {
+      queue.finish();
+      return started_++;
+    }
+    State state(Sum sum) const override { return sum < good_ ? State::done : State::failed; }
+    std::string failure() const override { return "rank 1 is lost"; }
+    bool advance() override { return false; }
+    bool can_advance() const override { return false; }
+
+   private:
+    const Sum good_;
+    Sum started_ = 0;
+  };
+
+  const Comm::Sum sums_;
+  const std::string host_ = "here";
+};
+
+constexpr int kLearners = 2, kIterations = (kBatches + kLearners - 1) / kLearners;
+
+struct Case {
+  std::string_view sync;
+  std::optional<int64_t> period = {};
+};
+
+class Salvage : public ::testing::TestWithParam<Case> {
+ protected:
+  static QuadraticRun run_of(World& world) {
+    return {.sync = std::string(GetParam().sync),
+            .options = {.learners = kLearners, .period = GetParam().period, .momentum = 0.9, .nesterov = GetParam().sync == "eamsgd"},
+            .world = &world};
+  }
+  /// A learner's weights and momentum, which belong together.
+  using Vectors = std::vector<std::vector<float>>;
+  static Vectors vectors(QuadraticEngine& engine, int learner) {
+    Vectors all;
+    for (const EngineBuffer& b : engine->state().buffers) {
+      using Kind = EngineBuffer::Kind;
+      if (b.index != learner || (b.kind != Kind::weights && b.kind != Kind::slot)) continue;
+      all.push_back(weights_at(engine->layout(), *b.device, b.data));
+    }
+    return all;
+  }
+  /// An undisturbed run of so many iterations.
+  struct Whole {
+    explicit Whole(int64_t iterations) {
+      QuadraticData data;
+      if (iterations > 0) engine->run(engine.segment(data, 0, iterations * kLearners));
+    }
+    int64_t exchanges() { return engine->state().place.exchanges; }
+
+    LastRank world{kIterations};
+    QuadraticEngine engine{run_of(world)};
+  };
+};
+
+/// z is that of the last exchange whose sum is there. A learner's weights and momentum are those after
+/// some of its steps: where exchanges overlap, as many as that exchange needed, or one or two more; else
+/// all up to the exchange that is missing, so always the same.
+TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
+  std::vector<std::unique_ptr<Whole>> whole;
+  for (int64_t i = 0; i < kIterations; ++i) whole.push_back(std::make_unique<Whole>(i));
+  LastRank any(0);
+  const QuadraticRun run = run_of(any);
+  const bool overlaps = make_sync(run.sync, run.options)->traits().overlaps;
+  const int64_t exchanges = whole.back()->exchanges();
+  for (int64_t good = 0; good < exchanges; ++good) {
+    std::array<Vectors, kLearners> before;
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      LastRank world(good);
+      QuadraticEngine engine(run_of(world));
+      QuadraticData data;
+      data.seed = seed;
+      data.longest_delay_us = 300;
+      EXPECT_THROW(engine.run(data), RankLost);
+      engine->salvage();
+      EXPECT_EQ(engine->state().place.exchanges, good);
+      EXPECT_EQ(engine->state().place.since_exchange, 0);
+      const auto as_far =
+          std::ranges::find_if(whole, [&](const auto& w) { return w->exchanges() == good; });
+      ASSERT_NE(as_far, whole.end());
+      EXPECT_EQ(engine.z(), (*as_far)->engine.z()) << good;
+      if (!std::ranges::any_of(engine->state().buffers, [](const EngineBuffer& b) {
+            return b.kind == EngineBuffer::Kind::weights;
+          })) {
+        continue;
+      }
+      for (int j = 0; j < kLearners; ++j) {
+        const Vectors own = vectors(engine, j);
+        const auto is_own = [&](const auto& w) { return vectors(w->engine, j) == own; };
+        if (overlaps) {
+          EXPECT_TRUE(std::any_of(as_far, whole.end(), is_own)) << good << " learner " << j;
+        } else {
+          Vectors& first = before[static_cast<size_t>(j)];
+          if (seed > 0) {
+            EXPECT_EQ(own, first) << good << " learner " << j;
+          }
+          EXPECT_NE(own, vectors((*as_far)->engine, j)) << good << " learner " << j;
+          first = own;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sync, Salvage,
+    ::testing::Values(Case{"sma"}, Case{"sma-paper"}, Case{"sma-paper", 2}, Case{"eamsgd"},
+                      Case{"ssgd"}, Case{"local-sgd", 2}, Case{"slowmo", 2},
+                      Case{"polyak-ruppert", 2}),
+    [](const auto& test) {
+      std::string name = fmt::format("{} every {}", test.param.sync, test.param.period.value_or(1));
+      for (char& c : name) {
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+      }
+      return name;
+    });
+
+}  // namespace
+}  // namespace crossbow::testing
