@@ -37,11 +37,13 @@ FAULTS = {
 }
 
 
-def process_of(rank, folder):
-    """The rank's process, of those that work in the folder; None if there is none."""
+def process_of(rank, out):
+    """The rank's process, of the run with that folder; None if there is none."""
     for process in pathlib.Path("/proc").iterdir():
         try:
-            if (process / "comm").read_text() != "crossbow\n" or not (process / "cwd").samefile(folder):
+            if (process / "comm").read_text() != "crossbow\n":
+                continue
+            if os.fsencode(out) not in (process / "cmdline").read_bytes().split(b"\0"):
                 continue
             if f"OMPI_COMM_WORLD_RANK={rank}".encode() in (process / "environ").read_bytes().split(b"\0"):
                 return int(process.name)
@@ -57,6 +59,14 @@ def send(process, signals):
             os.kill(process, number)
         except ProcessLookupError:
             return
+
+
+def end_all(run, out):
+    run.kill()
+    run.communicate()
+    for rank in range(4):
+        if process := process_of(rank, out):
+            os.kill(process, signal.SIGKILL)
 
 
 class Run:
@@ -82,9 +92,7 @@ class Run:
         except subprocess.TimeoutExpired:
             return None, "it hung"
         finally:
-            run.kill()
-            run.communicate()
-            subprocess.run(["pkill", "-9", "-P", str(run.pid)])
+            end_all(run, out)
         if run.returncode != 0:
             return None, f"exit status {run.returncode}: {last_line(errors)}"
         result = json.loads(printed)
@@ -98,12 +106,12 @@ class Run:
         signals = FAULTS[self.fault]
         if self.fault == "two killed":
             for victim, each in zip(self.victims, signals):
-                self.hit(victim, [each])
+                self.hit(victim, [each], out)
         else:
-            self.hit(self.victims[0], signals)
+            self.hit(self.victims[0], signals, out)
 
-    def hit(self, rank, signals):
-        if process := process_of(rank, ROOT):
+    def hit(self, rank, signals, out):
+        if process := process_of(rank, out):
             send(process, signals)
 
     def fault_of(self, result, out):

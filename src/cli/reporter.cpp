@@ -156,14 +156,13 @@ void Reporter::print_locked(std::string_view label, std::string_view line) {
 
 void Reporter::note(std::string_view text) {
   look_who_speaks();
-  // Those that go on without a lost rank begin as the run began.
-  if (speaks_ && !notes_.emplace(text).second) return;
+  if (speaks_ && !notes_.emplace(text).second && repeats) return;
   print_line(kNote, with_flags(text));
 }
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
   look_who_speaks();
-  if (speaks_ && stop_requested()) throw Interrupted("interrupted before the training began");
+  if (speaks_ && !repeats && stop_requested()) throw Interrupted("interrupted before the training began");
   const std::lock_guard lock(mutex_);
   loading_ = what;
   progress.done = done;

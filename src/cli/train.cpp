@@ -60,6 +60,8 @@ Examples:
 struct Flags {
   OptionFlags options;
   std::string resume;
+  int spares = 0;
+  int64_t min_ranks = 1;
   bool json = false, simulates = false;
 
   const char* command() const { return simulates ? "crossbow simulate" : "crossbow train"; }
@@ -347,7 +349,11 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   const InterruptGuard guard;
   Reporter observer(out);
   if (!flags.resume.empty()) {
-    const auto change = [&](const TrainOptions& before) { return flags.options.apply(before); };
+    const auto change = [&](const TrainOptions& before) {
+      TrainOptions options = flags.options.apply(before);
+      options.min_ranks = flags.min_ranks;
+      return options;
+    };
     return resume(flags.resume, change, &observer);
   }
   const std::string replay = flags.options.given("replay").value_or("auto");
@@ -355,6 +361,7 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
       flags.simulates
           ? simulated(flags.options)
           : flags.options.apply(replay == "auto" ? TrainOptions{} : options_to_replay(replay));
+  options.min_ranks = flags.min_ranks;
   if (world_rank() > 0) {
     options.out.reset();
     options.keep_best = false;
@@ -370,8 +377,31 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
   }
 }
 
+void expect_use_of_least(int64_t ranks) {
+  if (ranks == 1) return;
+  if (!world()) fail_usage("--min-ranks {}: this is one process, not several ranks", ranks);
+  if (!world()->survives()) {
+    fail_usage(
+        "--min-ranks {}: by this MPI or its launcher a lost rank ends the others; scripts/cluster "
+        "--survivors brings one by which they go on",
+        ranks);
+  }
+  if (ranks > world_size()) fail_usage("--min-ranks {}: there are {} ranks", ranks, world_size());
+}
+
+/// What has ended the run: of any rank that still tells.
+int signal_of_all() {
+  try {
+    return std::ranges::max(of_all_ranks(InterruptGuard::signal()));
+  } catch (const RankLost&) {
+    if (!world()->survives()) throw;
+    return InterruptGuard::signal();
+  }
+}
+
 int run(const Flags& flags) {
-  join_world();
+  join_world(flags.spares);
+  expect_use_of_least(flags.min_ranks);
   if (world() && flags.simulates) {
     fail_usage("a simulation is of one process: start it without mpirun");
   }
@@ -392,7 +422,7 @@ int run(const Flags& flags) {
     if (flags.json) print_json(to_json(result));
   }
   if (!result.interrupted) return 0;
-  const int signal = std::ranges::max(of_all_ranks(InterruptGuard::signal()));
+  const int signal = signal_of_all();
   if (speaks) {
     const std::string resume =
         fmt::format("go on with {} --resume {}", flags.command(), *result.options.out);
@@ -418,6 +448,13 @@ Run add_train(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("train", "train a model on a data set");
   const auto flags = std::make_shared<Flags>();
   add_flags(app, *flags);
+  app.add_option("--spares", flags->spares,
+                 "the last N ranks wait, and take the places of lost ones")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--min-ranks", flags->min_ranks, "where ranks are lost: go on with so many at least")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   app.footer(sync_names() + kTrainExamples);
   return [flags] { return run(*flags); };
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "comm/mpi_mail.h"
 #include "comm/mpi_thread.h"
@@ -109,12 +110,12 @@ class MpiComm final : public Comm {
 
 class MpiWorld final : public World {
  public:
-  MpiWorld() {
+  explicit MpiWorld(int spares) {
     mpi_.join();
     std::string host;
     mpi_.do_now([&](const MpiCalls& calls) {
-      rank_ = calls.rank();
-      size_ = calls.size();
+      rank_ = calls.process();
+      size_ = calls.processes();
       host = calls.host();
       survives_ = calls.survives();
     });
@@ -124,14 +125,17 @@ class MpiWorld final : public World {
           "launcher of that MPI",
           mpi_.calls().version());
     }
+    if (spares > 0) expect_use_of(spares);
     const std::vector<ProcessId> processes = of_all(ProcessId::own());
     const auto hosts = all_gather(std::as_bytes(std::span(host)));
     for (size_t r = 0; r < hosts.size(); ++r) {
       std::string name(reinterpret_cast<const char*>(hosts[r].data()), hosts[r].size());
       const bool here = name == host;
-      neighbours_.emplace_back(std::move(name), here, processes[r]);
+      neighbours_.emplace_back(static_cast<int>(r), std::move(name), here, processes[r]);
     }
+    wanted_ = size_ - spares;
     share_cpus();
+    choose_first(wanted_);
   }
 
   int rank() const override { return rank_; }
@@ -183,30 +187,91 @@ class MpiWorld final : public World {
     return make_mpi_mail(mpi_, size_, vector_bytes);
   }
   bool survives() const override { return survives_; }
-  std::vector<LostRank> recover() override {
-    std::vector<int> left;
+  void agree() override {
+    if (!survives_) return;
     mpi_.do_now([&](MpiCalls& calls) {
-      left = calls.shrink();
-      rank_ = calls.rank();
-      size_ = calls.size();
+      calls.agree();
+      mpi_.wait();
     });
-    std::vector<LostRank> lost;
-    std::vector<Neighbour> rest;
+  }
+  bool is_done() const override { return is_done_; }
+  bool is_spare() const override { return rank_ >= size_; }
+  bool await_loss() override {
+    bool is_lost = false;
+    mpi_.do_now([&](MpiCalls& calls) {
+      try {
+        calls.await_dismissal(neighbours_[0].process());
+        mpi_.wait();
+      } catch (const RankLost&) {
+        is_lost = true;
+      }
+    });
+    return is_lost;
+  }
+  void dismiss_spares() override {
+    mpi_.do_now([&](MpiCalls& calls) {
+      for (auto spare = static_cast<size_t>(size_); spare < neighbours_.size(); ++spare) {
+        calls.dismiss(neighbours_[spare].process());
+        mpi_.wait();
+      }
+    });
+  }
+  std::vector<LostRank> recover(Role role) override {
+    std::vector<int> left;
+    mpi_.do_now([&](MpiCalls& calls) { left = calls.shrink(); });
     for (int r = 0; r < std::ssize(neighbours_); ++r) {
       Neighbour& neighbour = neighbours_[static_cast<size_t>(r)];
-      if (std::ranges::find(left, r) != left.end()) {
-        rest.push_back(std::move(neighbour));
+      const auto now = std::ranges::find(left, neighbour.process());
+      if (now != left.end()) {
+        neighbour.set_process(static_cast<int>(now - left.begin()));
       } else {
         neighbour.end();
-        lost.push_back({r, neighbour.host()});
+        lost_.push_back({r, neighbour.host()});
+        neighbour.set_process(-1);
       }
     }
-    neighbours_ = std::move(rest);
-    return lost;
+    std::erase_if(neighbours_, [](const Neighbour& n) { return n.process() < 0; });
+    // All processes are ranks now, in their order.
+    std::ranges::sort(neighbours_, {}, &Neighbour::process);
+    size_ = static_cast<int>(neighbours_.size());
+    const std::vector<Role> roles = of_all(role);
+    is_done_ = std::ranges::find(roles, Role::done) != roles.end();
+    std::ranges::stable_partition(neighbours_, [&](const Neighbour& n) {
+      return roles[static_cast<size_t>(n.process())] != Role::spare;
+    });
+    mpi_.do_now([&](const MpiCalls& calls) {
+      const auto own = std::ranges::find(neighbours_, calls.process(), &Neighbour::process);
+      rank_ = static_cast<int>(own - neighbours_.begin());
+    });
+    choose_first(static_cast<int>(std::ssize(roles) - std::ranges::count(roles, Role::spare)));
+    return std::exchange(lost_, {});
+  }
+  void take_in_spares() override {
+    choose_first(std::min<int>(wanted_, static_cast<int>(neighbours_.size())));
   }
   void abort(int code) override { mpi_.abort(code); }
 
  private:
+  void expect_use_of(int spares) const {
+    if (!survives_) {
+      fail_usage(
+          "--spares {}: by this MPI or its launcher a lost rank ends the others, so that none could "
+          "take its place; scripts/cluster --survivors brings one by which they go on",
+          spares);
+    }
+    if (spares >= size_) {
+      fail_usage("--spares {}: of {} ranks one at least must train", spares, size_);
+    }
+  }
+
+  /// The first processes, in the order of the neighbours, become the ranks.
+  void choose_first(int ranks) {
+    if (ranks < std::ssize(neighbours_) || size_ != ranks) {
+      mpi_.do_now([&](MpiCalls& calls) { calls.choose_ranks(rank_ < ranks, rank_); });
+    }
+    size_ = ranks;
+  }
+
   void in_pieces(size_t bytes, const std::function<void(MpiCalls&, size_t, int)>& begin) {
     constexpr size_t kPiece = size_t{1} << 30;
     mpi_.do_now([&](MpiCalls& calls) {
@@ -222,8 +287,9 @@ class MpiWorld final : public World {
     return gathered(*this, std::span(&value, 1));
   }
 
-  /// The ranks of a machine share its memory and its CPU quota, and those that may use the same
-  /// CPUs, as all where the launcher binds nobody, share these out.
+  /// The processes of a machine share its memory and its CPU quota. The ranks among them that may use
+  /// the same CPUs, as all where the launcher binds nobody, share these out; a spare has those of a
+  /// rank.
   void share_cpus() {
     cpu_set_t own;
     CPU_ZERO(&own);
@@ -235,21 +301,24 @@ class MpiWorld final : public World {
       ++here;
       if (!CPU_EQUAL(&all[static_cast<size_t>(r)], &own)) continue;
       if (r < rank_) ++place;
-      ++alike;
+      if (r < wanted_) ++alike;
     }
-    share_machine(place, alike, here);
+    alike = std::max(alike, 1);
+    share_machine(place % alike, alike, here);
   }
 
   MpiThread mpi_;
   int rank_ = 0, size_ = 1;
-  bool survives_ = false;
-  std::vector<Neighbour> neighbours_;  // by rank, this one too
+  int wanted_ = 1;  // ranks, as long as there are spares
+  bool survives_ = false, is_done_ = false;
+  std::vector<Neighbour> neighbours_;  // ranks by their numbers, this one too, and then spares
+  std::vector<LostRank> lost_;         // that recover has not told of
 };
 
 }  // namespace
 
-std::unique_ptr<World> join_mpi() {
-  return std::make_unique<MpiWorld>();
+std::unique_ptr<World> join_mpi(int spares) {
+  return std::make_unique<MpiWorld>(spares);
 }
 
 std::string mpi_version() {

@@ -56,7 +56,10 @@ class MpiMail final : public Mail {
 
  private:
   /// For good: MPI may read what has not left, and write what comes.
-  void leave_rooms() { (void)rooms_.release(); }
+  void leave_rooms() {
+    (void)rooms_.release();
+    (void)closing_.release();
+  }
 
   static constexpr int kMostRooms = 1 << 14;  // MPI has as many tags, and more
   static constexpr int kToAnybody = 1;        // a tag; World's messages have 0
@@ -106,9 +109,9 @@ class MpiMail final : public Mail {
     std::ranges::fill(sent_, 0);
     received_ = 0;
     for (int r = 0; r < kReceiving; ++r) receive(r);
-    Closing closing(sent_.size());
+    closing_ = std::make_unique<Closing>(sent_.size());
     last_event_ = Clock::now();
-    while (!is_over(closing)) {
+    while (!is_over(*closing_)) {
       bool busy = send_outgoing();
       while (const auto message = calls.next_ended()) {
         end(message->number, message->from);
@@ -222,6 +225,7 @@ class MpiMail final : public Mail {
   bool is_lost_ = false;       // with a rank
   int under_way_ = 0;          // of what this rank has sent, or waits for
   Clock::time_point last_event_;
+  std::unique_ptr<Closing> closing_;
 };
 
 }  // namespace

@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr std::chrono::milliseconds kSignOfLife{100};
+
 /// Where the loader looks; or beside the program, which sanitizers' loaders forget. Null if there
 /// is none, as `why` says.
 void* open_module(std::string& why) {
@@ -132,7 +134,10 @@ void MpiThread::work() {
   prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds, for short naps
   std::unique_lock lock(mutex_);
   while (!over_) {
-    changed_.wait(lock, [this] { return !tasks_.empty(); });
+    // While it has nothing to do, too: others would take it for dead after a second.
+    while (!changed_.wait_for(lock, kSignOfLife, [this] { return !tasks_.empty(); })) {
+      if (joined_ && calls_.survives()) calls_.give_sign_of_life();
+    }
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();

@@ -13,15 +13,17 @@ ProcessId ProcessId::own() {
   return {getpid(), space.st_ino};
 }
 
-Neighbour::Neighbour(std::string host, bool here, const ProcessId& process)
-    : host_(std::move(host)) {
+Neighbour::Neighbour(int process, std::string host, bool here, const ProcessId& id)
+    : process_(process), host_(std::move(host)) {
   const ProcessId own = ProcessId::own();
-  if (!here || process.space != own.space || process.number == own.number) return;
-  process_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process.number, 0)));
+  if (!here || id.space != own.space || id.number == own.number) return;
+  descriptor_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.number, 0)));
 }
 
 void Neighbour::end() {
-  if (process_.get() >= 0) syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+  if (descriptor_.get() >= 0) {
+    syscall(SYS_pidfd_send_signal, descriptor_.get(), SIGKILL, nullptr, 0);
+  }
 }
 
 }  // namespace crossbow

@@ -19,16 +19,20 @@ struct ProcessId {
 /// Move-only.
 class Neighbour {
  public:
-  Neighbour(std::string host, bool here, const ProcessId& process);
+  /// `process` is its number in MPI.
+  Neighbour(int process, std::string host, bool here, const ProcessId& id);
 
+  int process() const { return process_; }
+  void set_process(int process) { process_ = process; }
   const std::string& host() const { return host_; }
   /// Kills it, if it is on this machine: a rank that the others have given up, as it did not answer,
   /// is not to go on when it wakes, and would keep its launcher waiting.
   void end();
 
  private:
+  int process_;
   std::string host_;
-  Descriptor process_;  // of one on this machine; another process never has it
+  Descriptor descriptor_;  // of one on this machine; another process never has it
 };
 
 }  // namespace crossbow

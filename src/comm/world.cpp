@@ -41,11 +41,28 @@ void merge_of(std::span<T> values) {
   }
 }
 
+/// Kills those that stand still, for which the launcher would wait.
+void end_together(World& all) {
+  for (;;) {
+    try {
+      all.agree();
+      if (all.rank() == 0) all.dismiss_spares();
+      return;
+    } catch (const RankLost&) {
+      all.recover(World::Role::done);
+    }
+  }
+}
+
 }  // namespace
 
-void join_world() {
-  if (launched() <= 1 || joined) return;
-  joined = join_mpi();
+void join_world(int spares) {
+  if (joined) return;
+  if (launched() > 1) {
+    joined = join_mpi(spares);
+  } else if (spares > 0) {
+    fail_usage("--spares {}: this is one process, not several ranks", spares);
+  }
 }
 
 int launched_rank() {
@@ -57,10 +74,11 @@ World* world() {
 }
 
 void leave_world() {
-  try {
+  if (!joined) return;
+  if (joined->survives()) {
+    if (!joined->is_spare()) end_together(*joined);
+  } else {
     of_all_ranks('\0');  // the first to end might have the launcher end the others
-  } catch (const RankLost&) {
-    if (!joined->survives()) throw;
   }
   joined.reset();
 }

@@ -1,4 +1,5 @@
-// The processes of one run, here called ranks, that a launcher of MPI has started together.
+// The processes of one run that a launcher of MPI has started together: the ranks, which train, and
+// spares, which may take the places of lost ones.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,9 @@ class World {
  public:
   virtual ~World() = default;
 
+  /// Of a spare: `size` or more.
   virtual int rank() const = 0;
-  virtual int size() const = 0;  // at least 2, until ranks are lost
+  virtual int size() const = 0;  // of ranks: at least 2, but for spares and lost ones
   /// Of a rank: the name of the machine it is on.
   virtual const std::string& host(int rank) const = 0;
 
@@ -47,11 +49,27 @@ class World {
   /// For messages with vectors of so many bytes. It must not outlive the world.
   virtual std::unique_ptr<Mail> make_mail(size_t vector_bytes) = 0;
 
+  /// Where the world survives losses: returns on all ranks once all have called it, or throws
+  /// RankLost on all that are left.
+  virtual void agree() = 0;
   virtual bool survives() const = 0;
-  /// After RankLost, by all that are left: numbers them anew, in their old order, and kills the lost
-  /// ones of this machine that only stand still. Comms and mails of before are good for nothing but
-  /// to be destroyed. Throws RankLost if another one is lost meanwhile.
-  virtual std::vector<LostRank> recover() = 0;
+  /// After RankLost, by all that are left, spares too: numbers them anew, in their old order, and
+  /// kills lost ones of this machine that only stand still. They are what they say from now on, perhaps
+  /// none a rank; if some are done, all are. Comms and mails of before are good for nothing but to be
+  /// destroyed. Throws RankLost if another one is lost meanwhile.
+  enum class Role : char { spare, rank, done };
+  virtual std::vector<LostRank> recover(Role role) = 0;
+  virtual bool is_done() const = 0;
+  /// By all that are left: as many spares as are needed become ranks, with the last numbers, so that
+  /// there are as many as at first. Throws RankLost as recover does.
+  virtual void take_in_spares() = 0;
+
+  virtual bool is_spare() const = 0;
+  /// Of a spare, which may call nothing else: returns when a rank is lost; false if rank 0 has
+  /// dismissed it.
+  virtual bool await_loss() = 0;
+  /// Of rank 0, at the end.
+  virtual void dismiss_spares() = 0;
 
   /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
   virtual void abort(int code) = 0;
@@ -59,8 +77,9 @@ class World {
 
 /// To be called once, before other threads run: joins the others if a launcher has started this
 /// process as one of several, and takes a part of the machine if others on it may use the same
-/// CPUs. Throws Error if a launcher has, and there is no MPI.
-void join_world();
+/// CPUs. The last `spares` of them are spares. Throws Error if a launcher has, and there is no MPI,
+/// and UsageError if there is no use for the spares.
+void join_world(int spares = 0);
 /// Null for a process on its own.
 World* world();
 inline int world_rank() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "learner/distance.h"
 
@@ -69,7 +70,7 @@ void SynchronousEngine::start_from(const Replica& model) {
 
 /// Of a rank's learners some may be an exchange ahead of others, with weights on the other side.
 void SynchronousEngine::salvage() {
-  if (!sync_ || !scheduler_.failed()) return;
+  if (!sync_ || !scheduler_.failed() || std::exchange(salvaged_, true)) return;
   const Central& central = *central_of(0);
   const int64_t exchanges = central.completed();
   for (int j = 0; j < learners(); ++j) {
@@ -187,6 +188,7 @@ int64_t SynchronousEngine::batches_done() const {
 }
 
 void SynchronousEngine::begin(const Segment& segment) {
+  salvaged_ = false;
   const int64_t k = all_learners();
   scheduler_.start((segment.batches + k - 1) / k, [this] {
     return this->segment().stop() || (scheduler_.begun() > 0 && this->segment().pause());

@@ -77,6 +77,7 @@ class SynchronousEngine final : public Engine {
   std::vector<std::unique_ptr<Central>> centrals_;  // by device
   std::unique_ptr<Comm> world_comm_;                // of several ranks; sums what a central has
   std::vector<Central::Scratch> scratch_;           // by worker
+  bool salvaged_ = false;                           // since the last segment
 };
 
 }  // namespace crossbow

@@ -74,6 +74,23 @@ void unpack(const std::shared_ptr<const Bytes>& bytes, Checkpoint& checkpoint) {
   }
 }
 
+/// Whether a tensor is one of a learner's own.
+class OfLearner {
+ public:
+  explicit OfLearner(const Checkpoint& checkpoint)
+      : apart_(std::ranges::any_of(checkpoint.tensors, [](const Checkpoint::StoredTensor& t) {
+          return t.role == Role::weights;
+        })) {}
+
+  bool operator()(const Checkpoint::StoredTensor& t) const {
+    return t.role == Role::weights || t.role == Role::learner_state ||
+           (t.role == Role::slot && apart_);
+  }
+
+ private:
+  bool apart_;  // else learners share weights, and the optimizer's slots too
+};
+
 using Parts = std::vector<std::pair<std::string, std::string>>;
 
 uint32_t checksum(const data::Split& split, LabelKind kind) {
@@ -141,30 +158,31 @@ void gather_learners(Checkpoint& checkpoint, int learners) {
   }
 }
 
-Checkpoint state_of_survivors(const Checkpoint& own) {
+std::optional<Checkpoint> state_of_survivors(const Checkpoint* own) {
   struct Place {
     int64_t epoch, batch, exchanges;
     auto operator<=>(const Place&) const = default;
   };
   World& all = *world();
-  const Position& p = own.position;
-  const auto places = of_all_ranks(Place{p.epoch, p.batch, p.engine.exchanges});
-  const auto leader = static_cast<int>(std::ranges::max_element(places) - places.begin());
-
-  // Without weights of their own learners have nothing but running statistics.
-  const bool apart = std::ranges::any_of(
-      own.tensors, [](const Checkpoint::StoredTensor& t) { return t.role == Role::weights; });
-  const auto of_learner = [&](const Checkpoint::StoredTensor& t) {
-    return t.role == Role::weights || t.role == Role::learner_state ||
-           (t.role == Role::slot && apart);
-  };
-  Checkpoint common = own, learners;
-  std::erase_if(common.tensors, of_learner);
-  std::ranges::copy_if(own.tensors, std::back_inserter(learners.tensors), of_learner);
-  copy_values(learners);
+  constexpr Place kNowhere{-1, 0, 0};
+  Place place = kNowhere;
+  Checkpoint learners;
+  if (own) {
+    const Position& p = own->position;
+    place = {p.epoch, p.batch, p.engine.exchanges};
+    std::ranges::copy_if(own->tensors, std::back_inserter(learners.tensors), OfLearner(*own));
+    copy_values(learners);
+  }
+  const std::vector<Place> places = of_all_ranks(place);
+  const auto furthest = std::ranges::max_element(places);
+  if (*furthest == kNowhere) return {};
+  const auto leader = static_cast<int>(furthest - places.begin());
 
   const auto bytes = std::make_shared<std::vector<uint8_t>>();
   if (all.rank() == leader) {
+    Checkpoint common = *own;
+    std::erase_if(common.tensors, OfLearner(*own));
+    common.position.ranks = 1;  // as none is no number to be read
     encode(common, {[&](std::span<const uint8_t> piece) {
                       bytes->insert(bytes->end(), piece.begin(), piece.end());
                     },
@@ -181,6 +199,7 @@ Checkpoint state_of_survivors(const Checkpoint& own) {
          std::copy_n(bytes->begin() + offset, piece.size(), piece.begin());
        }});
   std::ranges::move(learners.tensors, std::back_inserter(state.tensors));
+  state.position.ranks = 0;
   return state;
 }
 

@@ -168,8 +168,6 @@ const std::array kTable = {
     OptionEntry{"out", "DIR", "folder for the run's files", &O::out, kMayChange},
     OptionEntry{"keep-best", "", "keep the state with the best test as checkpoint.best",
                 &O::keep_best, kMayChange},
-    OptionEntry{"min-ranks", "N", "of several ranks, go on while so many are left", &O::min_ranks,
-                kMayChange},
     OptionEntry{"save-every", "MINUTES",
                 "between checkpoints within an epoch, besides one at its end", &O::save_every,
                 kMayChange},

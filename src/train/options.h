@@ -130,15 +130,16 @@ struct TrainOptions {
   /// The run's folder; auto: `crossbow train` makes one, train() none.
   std::optional<std::string> out = {};
   bool keep_best = false;   // keep the state with the best test as `checkpoint.best`
-  /// Where the launcher's MPI lets the others go on when ranks are lost: fewer do not.
-  int64_t min_ranks = 1;
   double save_every = 30;   // minutes between checkpoints within an epoch, besides one at its end
   int64_t log_every = 100;  // steps between lines of metrics.jsonl
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
   /// `target_accuracy`, `target_loss`, `target_on`, `eval_every`, `patience`, `keep_best`,
-  /// `min_ranks`, `save_every`, `log_every`, `retune` and `out`. Not part of a configuration file.
+  /// `save_every`, `log_every`, `retune` and `out`. Not part of a configuration file.
   std::optional<std::string> resume = {};
+  /// Where the launcher's MPI lets the others go on when ranks are lost: fewer do not. Not part of a
+  /// configuration file either, nor of the run.
+  int64_t min_ranks = 1;
 };
 
 }  // namespace crossbow

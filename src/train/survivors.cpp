@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
 
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "train/cluster.h"
 #include "train/notes.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
@@ -27,27 +29,50 @@ RunConfig config_of(const TrainOptions& options, const Recipe& recipe, Observer&
 bool survives() {
   return world() && world()->survives();
 }
+bool is_spare() {
+  return world() && world()->is_spare();
+}
 
-/// Of the rank that has lost its number 0. Its metrics are those up to the checkpoint that is
-/// there, and the epochs since.
-std::unique_ptr<RunFolder> inherit(const fs::path& path, TrainOptions& options,
-                                   const std::vector<EpochRecord>& history, Observer& observer) {
-  options.out = path.string();
+/// Of `path`, `path`-2, …: the first folder that this run can begin.
+std::unique_ptr<RunFolder> begin_beside(const fs::path& path) {
+  fs::path free = path;
   std::error_code error;
-  if (!fs::exists(path / "checkpoint", error)) {
-    observer.note(fmt::format("{} was on another machine: a folder of this name is begun here",
-                              path.string()));
-    return std::unique_ptr<RunFolder>(new RunFolder(RunFolder::begin(path)));
-  }
-  constexpr std::chrono::seconds kPatience{5};  // until its owner is gone
-  std::unique_ptr<RunFolder> folder(new RunFolder(RunFolder::go_on(path, kPatience)));
+  for (int n = 2; fs::exists(free, error); ++n) free = fmt::format("{}-{}", path.string(), n);
+  return std::unique_ptr<RunFolder>(new RunFolder(RunFolder::begin(free)));
+}
+
+/// Whether a checkpoint is one of the run that had come to that state.
+bool is_of_same_run(const Checkpoint& before, const Checkpoint& state) {
+  if (before.history.size() > state.history.size()) return false;
+  const auto is_same = [](const EpochRecord& a, const EpochRecord& b) {  // all ranks have one loss
+    return a.train_loss == b.train_loss;
+  };
+  return before.samples == state.samples && before.options.model == state.options.model &&
+         before.options.seed == state.options.seed &&
+         std::ranges::equal(before.history, state.history | std::views::take(before.history.size()),
+                            is_same);
+}
+
+/// Of the new rank 0, after the loss of the one that had the folder: takes it, if it is to be had
+/// here, with metrics up to its checkpoint.
+std::unique_ptr<RunFolder> inherit(const fs::path& path, const Checkpoint* from, int64_t& epochs,
+                                   Observer& observer) {
   const auto warn = [&](std::string_view text) { observer.note(text); };
-  const Checkpoint before = folder->load(warn);
-  options.keep_best = before.options.keep_best;
-  folder->open_records(before.options, warn);
-  for (size_t e = before.history.size(); e < history.size(); ++e) {
-    folder->metrics().epoch(history[e], {}, {});
+  try {
+    constexpr std::chrono::seconds kPatience{5};  // until its owner is gone
+    std::unique_ptr<RunFolder> folder(new RunFolder(RunFolder::go_on(path, kPatience)));
+    const Checkpoint before = folder->load(warn);
+    if (from && is_of_same_run(before, *from)) {
+      folder->open_records(before.options, warn);
+      epochs = std::ssize(before.history);
+      return folder;
+    }
+  } catch (const Error&) {
+    // It is on another machine, or its owner still has it.
   }
+  std::unique_ptr<RunFolder> folder = begin_beside(path);
+  warn(fmt::format("the run goes on in {}, as the folder that it had is not to be had here",
+                   folder->path().string()));
   return folder;
 }
 
@@ -56,19 +81,23 @@ class Losses {
  public:
   explicit Losses(Observer& observer) : observer_(observer) {}
 
-  /// By all ranks that are left: what their trainers had come to; nothing if one of them has no
-  /// trainer, so that all are to begin again where they last began.
-  std::optional<Checkpoint> recover(std::optional<Trainer>& trainer) {
+  /// By all that are left: what trainers have come to, or else what they began with. It is for all
+  /// of them that train from now on, and for spares that do.
+  std::optional<Checkpoint> recover(std::optional<Trainer>& trainer, const Checkpoint* from) {
     noticed_ = Clock::now();
     for (;;) {
       try {
-        for (const LostRank& rank : world()->recover()) {
+        using Role = World::Role;
+        for (const LostRank& rank : world()->recover(trainer ? Role::rank : Role::spare)) {
           observer_.note(fmt::format("rank {} on {} is lost", rank.rank, rank.host));
           all_.push_back({rank.rank, rank.host, 1, seconds(noticed_ - begin_), 0});
         }
-        const auto have = of_all_ranks(static_cast<char>(trainer.has_value()));
-        const bool all_have = std::ranges::find(have, '\0') == have.end();
-        return all_have ? std::optional(trainer->salvage()) : std::nullopt;
+        if (world()->is_done()) return {};
+        std::optional<Checkpoint> own;
+        if (trainer) own = trainer->salvage();
+        world()->take_in_spares();
+        if (world()->is_spare()) return {};
+        return state_of_survivors(own ? &*own : from);
       } catch (const RankLost&) {
         // One more.
       }
@@ -77,10 +106,17 @@ class Losses {
   /// With those that are left, from a state or from the beginning.
   void go_on(const Checkpoint* from) {
     const double pause = seconds(Clock::now() - noticed_);
+    if (told_ == all_.size()) return;
     for (; told_ < all_.size(); ++told_) {
       all_[told_].pause = pause;
       if (from) all_[told_].epoch = from->position.epoch + 1;
     }
+    const int ranks = world_size();
+    observer_.note(fmt::format("{} {} on after {:.2f} s{}", count(ranks, "rank"),
+                               ranks == 1 ? "goes" : "go", pause,
+                               from ? fmt::format(", from step {} in epoch {}", from->position.step,
+                                                  from->position.epoch + 1)
+                                    : ""));
   }
 
   const std::vector<RankLoss>& all() const { return all_; }
@@ -96,9 +132,19 @@ class Losses {
   size_t told_ = 0;  // whose pause is known
 };
 
+/// To the metrics, those that another rank was ahead by when it was lost or this one was not.
+void add_epochs(const std::vector<EpochRecord>& history, int64_t& known, RunFolder* folder,
+                Observer& observer) {
+  for (; known < std::ssize(history); ++known) {
+    const EpochRecord& record = history[static_cast<size_t>(known)];
+    if (folder && !folder->is_new()) folder->metrics().epoch(record, {}, {});
+    observer.epoch_done(record);
+  }
+}
+
 void expect_enough_ranks(int64_t least) {
   if (world_size() >= least) return;
-  fail("only {} left, where `min-ranks` is {}; go on from the last checkpoint by `resume`",
+  fail("only {} left, where at least {} are to go on; go on from the last checkpoint by `resume`",
        count(world_size(), "rank"), least);
 }
 
@@ -108,35 +154,43 @@ TrainResult train_while_ranks_last(const GraphFunction& graph, TrainOptions opti
                                    const Recipe& recipe, RunFolder* folder,
                                    std::optional<Checkpoint> from, Throughput& throughput,
                                    Observer& observer) {
-  const std::string path = agreed(folder ? folder->path().string() : std::string());
-  std::unique_ptr<RunFolder> inherited;
   Losses losses(observer);
-  for (;;) {
+  std::unique_ptr<RunFolder> inherited;
+  std::string path = folder ? folder->path().string() : "";
+  int64_t epochs = from ? std::ssize(from->history) : 0;  // in the folder's metrics
+  for (;; observer.repeats = true) {
     std::optional<Trainer> trainer;
-    try {
-      const RunConfig config = config_of(options, recipe, observer);
-      trainer.emplace(graph, config, folder, from ? &*from : nullptr, throughput, observer);
-      losses.go_on(from ? &*from : nullptr);
-      if (!survives()) from.reset();  // the trainer has its own copy of the state
-      TrainResult result = trainer->run();
-      result.lost_ranks = losses.all();
-      return result;
-    } catch (const RankLost&) {
-      if (!survives()) throw;
+    if (!is_spare()) {
+      try {
+        path = agreed(path);
+        options.keep_best = agreed(options.keep_best);
+        if (world_rank() == 0 && !folder && !path.empty()) {
+          inherited = inherit(path, from ? &*from : nullptr, epochs, observer);
+          folder = inherited.get();
+          options.out = path = folder->path().string();
+        }
+        TrainOptions own = options;
+        own.keep_best = own.keep_best && folder;
+        const RunConfig config = config_of(own, recipe, observer);
+        trainer.emplace(graph, config, folder, from ? &*from : nullptr, throughput, observer);
+        observer.repeats = false;
+        losses.go_on(from ? &*from : nullptr);
+        if (from) add_epochs(from->history, epochs, folder, observer);
+        if (!survives()) from.reset();  // the trainer has its own copy of the state
+        TrainResult result = trainer->run();
+        if (world()) world()->agree();  // that all have come to their ends
+        result.lost_ranks = losses.all();
+        return result;
+      } catch (const RankLost&) {
+        if (!survives()) throw;
+      }
+    } else if (!world()->await_loss()) {
+      return {};
     }
-    if (auto state = losses.recover(trainer)) from = std::move(state);
-    trainer.reset();
-    expect_enough_ranks(options.min_ranks);
-    if (world_rank() == 0 && !folder && !path.empty()) {
-      inherited = inherit(path, options, from ? from->history : std::vector<EpochRecord>(), observer);
-      folder = inherited.get();
-    }
-    if (from) {
-      const int ranks = world_size();
-      observer.note(fmt::format("{} {} on from step {}, in epoch {}", count(ranks, "rank"),
-                                ranks == 1 ? "goes" : "go", from->position.step,
-                                from->position.epoch + 1));
-    }
+    if (trainer) epochs = trainer->epochs();
+    if (auto state = losses.recover(trainer, from ? &*from : nullptr)) from = std::move(state);
+    if (world()->is_done()) return {};
+    if (!is_spare()) expect_enough_ranks(options.min_ranks);
   }
 }
 

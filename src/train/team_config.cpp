@@ -55,12 +55,11 @@ DeviceList device_list(std::string_view text) {
 
 bool is_alone(const TrainOptions& o) {
   return o.sync == "none" ||
-         (o.learners == 1 && device_list(o.device).count == 1 && world_size() == 1);
+         (o.learners == 1 && device_list(o.device).count == 1 && !world());
 }
 
 bool looks_for_learners(const TrainOptions& o) {
-  return !o.learners && !o.deterministic && o.sync != "none" && !find_async(o.sync) &&
-         world_size() == 1;
+  return !o.learners && !o.deterministic && o.sync != "none" && !find_async(o.sync) && !world();
 }
 
 std::vector<Arrangement> arrangements_of(const TrainOptions& o, int64_t most) {

@@ -37,6 +37,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       schedule_(Schedule::of(config_.schedule, config_.epochs, dataset_->train->size())),
       folder_(folder),
       saves_(agreed(folder != nullptr)),
+      salvaged_(from && from->position.ranks == 0),
       save_timer_(folder ? config_.save_every : SaveTimer::kNever),
       losses_(static_cast<size_t>(batches_->batches())),
       recorder_(position_, config_, samples(), schedule_, folder, observer),
@@ -215,6 +216,10 @@ TrainResult Trainer::run() {
     save();
     keep_if_best();
   }
+  if (salvaged_ && position_.batch == 0) {  // the epoch's checkpoint may be missing
+    save();
+    keep_if_best();
+  }
   if (position_.epoch >= config_.epochs) {
     observer_.note(fmt::format("nothing is left to do: the run has its {}; `epochs` sets more",
                                count(config_.epochs, "epoch")));
@@ -234,7 +239,7 @@ Checkpoint Trainer::salvage() {
   engine().salvage();
   position_.engine = engine().state().place;
   position_.engine.nodes.clear();  // of which those that are left begin anew
-  return state_of_survivors(state(engine().snapshot()));
+  return state(engine().snapshot());
 }
 
 bool Trainer::train_epoch() {
@@ -500,7 +505,7 @@ void Trainer::note_open_search() {
 }
 
 void Trainer::keep_if_best() {
-  if (best_ && best_->beaten_by(history_.back())) best_->keep(history_.back());
+  if (best_ && !history_.empty() && best_->beaten_by(history_.back())) best_->keep(history_.back());
 }
 
 bool Trainer::reached_target() const {

@@ -35,9 +35,11 @@ class Trainer {
 
   /// Throws RankLost if a rank is.
   TrainResult run();
-  /// After that, by all ranks that are left, once the world has recovered: what they have learned,
-  /// for trainers that go on. The segment under way, of about half a second, is to be done again.
+  /// After that, by all ranks that are left, once the world has recovered: what this one has come
+  /// to, of use until the trainer changes or goes. The segment under way, of about half a second, is
+  /// to be done again.
   Checkpoint salvage();
+  int64_t epochs() const { return std::ssize(history_); }
 
  private:
   void open_records();
@@ -103,6 +105,7 @@ class Trainer {
   const Schedule schedule_;
   RunFolder* const folder_;  // of rank 0
   const bool saves_;         // whether there is one
+  const bool salvaged_;      // goes on from what ranks that are lost have left
   SaveTimer save_timer_;
   std::optional<BestCheckpoint> best_;  // with --keep-best
   std::vector<float> losses_;           // of a segment, by batch

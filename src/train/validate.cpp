@@ -79,7 +79,7 @@ void validate_learners(const TrainOptions& o) {
     fail_usage("`{}`: with {} there is no number of learners to look for", name,
                o.learners         ? "`learners`"
                : o.deterministic  ? "`deterministic`"
-               : world_size() > 1 ? "several ranks"
+               : world()          ? "several ranks"
                                   : "`sync` " + o.sync);
   };
   refuse(o.retune, "retune");
@@ -89,15 +89,7 @@ void validate_learners(const TrainOptions& o) {
 
 /// What a run of several ranks cannot do yet.
 void validate_ranks(const TrainOptions& o) {
-  expect_at_least<int64_t>("min-ranks", std::optional(o.min_ranks), 1);
-  if (o.min_ranks > 1 && !(world() && world()->survives())) {
-    fail_usage(
-        "`min-ranks` {}: {}", o.min_ranks,
-        world() ? "by this MPI or its launcher a lost rank ends the others; scripts/cluster "
-                  "--survivors brings one by which they go on"
-                : "this is one process, not several ranks");
-  }
-  if (world_size() == 1) return;
+  if (!world()) return;
   const std::string ranks = fmt::format("{} ranks", world_size());
   if (o.sync == "none") {
     fail_usage("`sync` none: {} need an algorithm by which they agree, for example sma", ranks);

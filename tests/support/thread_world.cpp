@@ -139,8 +139,14 @@ class ThreadWorlds::Rank final : public World {
   std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
     return std::make_unique<ThreadMail>(all_, rank_, vector_bytes);
   }
+  void agree() override {}
   bool survives() const override { return false; }
-  std::vector<LostRank> recover() override { fail("not for tests"); }
+  std::vector<LostRank> recover(Role) override { fail("not for tests"); }
+  void take_in_spares() override {}
+  bool is_done() const override { return false; }
+  bool is_spare() const override { return false; }
+  bool await_loss() override { return false; }
+  void dismiss_spares() override {}
   void abort(int) override { std::terminate(); }
 
  private:

@@ -9,9 +9,9 @@
 
 namespace crossbow {
 
-/// Among all ranks that are left of MPI_COMM_WORLD, in bytes. All calls are to be made by one thread,
-/// and throw Error; RankLost if a rank is lost, after which no rank can do anything but `shrink`.
-/// Those that say "begins" end when `is_done` says so; until then their arguments must stay,
+/// Among ranks, in bytes. At first they are all processes of MPI_COMM_WORLD; `choose_ranks` makes
+/// some of these spares. All calls are to be made by one thread, and throw Error; RankLost if a rank
+/// is lost, after which no process can do anything but `shrink`. Those that say "begins" end when `is_done` says so; until then their arguments must stay,
 /// and no other may begin.
 class MpiCalls {
  public:
@@ -25,12 +25,22 @@ class MpiCalls {
 
   /// Whether this MPI has ULFM, and the launcher leaves others alone when a rank ends.
   virtual bool survives() const = 0;
-  /// Numbers the ranks that are left anew; returns their numbers of before. Forgets all that had
-  /// begun.
+  /// Of all processes that are left: numbers them anew, makes them ranks, and forgets all that had
+  /// begun. Returns their numbers of before.
   virtual std::vector<int> shrink() = 0;
+  /// By all processes: those with true are ranks, in the order of `key`, and the others are spares.
+  virtual void choose_ranks(bool is_rank, int key) = 0;
+  /// Begins to wait for all ranks to begin this: it ends for all of them, or throws RankLost on all.
+  virtual void agree() = 0;
+  /// Tells the others that this process lives, as any call does: to be called several times a second.
+  virtual void give_sign_of_life() = 0;
+  /// Begins to wait for what another process, by its number, sends by `dismiss`.
+  virtual void await_dismissal(int process) = 0;
+  virtual void dismiss(int process) = 0;
 
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
+  /// The number of this process among all, and how many there are.
+  virtual int process() const = 0;
+  virtual int processes() const = 0;
   virtual std::string host() const = 0;
 
   /// Where pieces of several ranks lie in one buffer.

@@ -30,6 +30,9 @@ void revoke(MPI_Comm comm) {
 int shrink(MPI_Comm comm, MPI_Comm* rest) {
   return MPIX_Comm_shrink(comm, rest);
 }
+int agree(MPI_Comm comm, int* flags, MPI_Request* request) {
+  return MPIX_Comm_iagree(comm, flags, request);
+}
 #else
 constexpr bool kHasUlfm = false;
 
@@ -38,6 +41,9 @@ bool tells_of_loss(int) {
 }
 void revoke(MPI_Comm) {}
 int shrink(MPI_Comm, MPI_Comm*) {
+  return MPI_ERR_OTHER;
+}
+int agree(MPI_Comm, int*, MPI_Request*) {
   return MPI_ERR_OTHER;
 }
 #endif
@@ -58,12 +64,12 @@ class Calls final : public MpiCalls {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_FUNNELED) fail("this MPI cannot be called by a thread of its own");
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     const char* const enabled = std::getenv("OMPI_MCA_mpi_ft_enable");  // by mpirun --with-ft
     survives_ = kHasUlfm && enabled && std::atoi(enabled) > 0;
   }
   void finalise() override {
-    if (comm_ == MPI_COMM_WORLD) MPI_Finalize();  // which can wait for ever for one that is lost
+    if (!lost_) MPI_Finalize();  // which can wait for ever for one that is lost
   }
   void abort(int code) override {
     MPI_Abort(MPI_COMM_WORLD, code);
@@ -73,30 +79,41 @@ class Calls final : public MpiCalls {
   bool survives() const override { return survives_; }
   std::vector<int> shrink() override {
     MPI_Comm rest = MPI_COMM_NULL;
-    check(crossbow::shrink(comm_, &rest), "MPIX_Comm_shrink");
-    MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN);
+    check(crossbow::shrink(all_, &rest), "MPIX_Comm_shrink");
     MPI_Group before = MPI_GROUP_NULL, after = MPI_GROUP_NULL;
-    MPI_Comm_group(comm_, &before);
+    MPI_Comm_group(all_, &before);
     MPI_Comm_group(rest, &after);
-    comm_ = rest;
-    std::vector<int> now(static_cast<size_t>(size())), then(now.size());
+    all_ = comm_ = rest;
+    std::vector<int> now(static_cast<size_t>(processes())), then(now.size());
     std::iota(now.begin(), now.end(), 0);
-    MPI_Group_translate_ranks(after, size(), now.data(), before, then.data());
+    MPI_Group_translate_ranks(after, processes(), now.data(), before, then.data());
     MPI_Group_free(&before);
     MPI_Group_free(&after);
     request_ = MPI_REQUEST_NULL;
     messages_.clear();
     return then;
   }
-
-  int rank() const override {
-    int rank = 0;
-    MPI_Comm_rank(comm_, &rank);
-    return rank;
+  void choose_ranks(bool is_rank, int key) override {
+    MPI_Comm chosen = MPI_COMM_NULL;
+    check(MPI_Comm_split(all_, is_rank ? 0 : 1, key, &chosen), "MPI_Comm_split");
+    comm_ = chosen;
   }
-  int size() const override {
+  void agree() override { begin(crossbow::agree(comm_, &flags_, &request_), "MPIX_Comm_iagree"); }
+  void give_sign_of_life() override {
+    int arrived = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, kNoTag, all_, &arrived, MPI_STATUS_IGNORE);
+  }
+  void await_dismissal(int process) override {
+    begin(MPI_Irecv(&dismissed_, 1, MPI_BYTE, process, 0, all_, &request_), "MPI_Irecv");
+  }
+  void dismiss(int process) override {
+    begin(MPI_Isend(&dismissed_, 1, MPI_BYTE, process, 0, all_, &request_), "MPI_Isend");
+  }
+
+  int process() const override { return number_in(all_); }
+  int processes() const override {
     int size = 0;
-    MPI_Comm_size(comm_, &size);
+    MPI_Comm_size(all_, &size);
     return size;
   }
   std::string host() const override {
@@ -110,7 +127,7 @@ class Calls final : public MpiCalls {
     begin(MPI_Ibcast(bytes, size, MPI_BYTE, from, comm_, &request_), "MPI_Ibcast");
   }
   void all_gather(const std::byte* own, std::byte* all, const Pieces& pieces) override {
-    begin(MPI_Iallgatherv(own, pieces.sizes[static_cast<size_t>(rank())], MPI_BYTE, all,
+    begin(MPI_Iallgatherv(own, pieces.sizes[static_cast<size_t>(number_in(comm_))], MPI_BYTE, all,
                           pieces.sizes.data(), pieces.begins.data(), MPI_BYTE, comm_,
                           &request_),
           "MPI_Iallgatherv");
@@ -161,15 +178,24 @@ class Calls final : public MpiCalls {
   }
 
  private:
+  static constexpr int kNoTag = 32767;  // of no message
+
   /// The others are to find out, too.
-  void check(int result, const char* what) const {
+  void check(int result, const char* what) {
     if (result == MPI_SUCCESS) return;
     std::array<char, MPI_MAX_ERROR_STRING> text{};
     int length = 0;
     MPI_Error_string(result, text.data(), &length);
     if (!tells_of_loss(result)) fail("{} failed: {}", what, text.data());
+    lost_ = true;
     revoke(comm_);
+    revoke(all_);
     throw RankLost(fmt::format("{} failed: {}", what, text.data()));
+  }
+  static int number_in(MPI_Comm comm) {
+    int number = 0;
+    MPI_Comm_rank(comm, &number);
+    return number;
   }
   MPI_Request& message(int number) { return messages_[static_cast<size_t>(number)]; }
   void begin(int result, const char* what) {
@@ -177,7 +203,10 @@ class Calls final : public MpiCalls {
     begun_ = what;
   }
 
-  MPI_Comm comm_ = MPI_COMM_WORLD;  // of the ranks that are left
+  MPI_Comm all_ = MPI_COMM_WORLD, comm_ = MPI_COMM_WORLD;  // of processes, of ranks
+  bool lost_ = false;  // was a rank
+  char dismissed_ = 0;
+  int flags_ = 1;
   bool survives_ = false;
   MPI_Request request_ = MPI_REQUEST_NULL;
   std::vector<MPI_Request> messages_;
