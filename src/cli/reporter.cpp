@@ -95,10 +95,7 @@ std::string solver_text(const TrainOptions& o) {
 }  // namespace
 
 Reporter::Reporter(std::FILE* out)
-    : out_(out),
-      bar_(draws(out) && !world()),
-      speaks_(world_rank() == 0),
-      told_time_(now()) {
+    : out_(out), bar_(draws(out) && !world()), speaks_(world_rank() == 0), told_time_(now()) {
   try {
     drawer_ = std::jthread([this](std::stop_token stop) {
       std::mutex mutex;
@@ -162,7 +159,8 @@ void Reporter::note(std::string_view text) {
 
 void Reporter::loading(std::string_view what, int64_t done, int64_t total) {
   look_who_speaks();
-  if (speaks_ && !repeats && stop_requested()) throw Interrupted("interrupted before the training began");
+  if (speaks_ && !repeats && stop_requested())
+    throw Interrupted("interrupted before the training began");
   const std::lock_guard lock(mutex_);
   loading_ = what;
   progress.done = done;

@@ -19,9 +19,10 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-/// Of ranks the first one speaks, and the next if that is lost. Prints a line for each epoch. On a terminal (which mpirun only seems to be), also a progress bar
-/// below them, drawn by a thread of its own at most ten times a second; elsewhere, now and then a
-/// line on the progress of an epoch. Ends the bar when destroyed.
+/// Of ranks the first one speaks, and the next if that is lost. Prints a line for each epoch. On a
+/// terminal (which mpirun only seems to be), also a progress bar below them, drawn by a thread of
+/// its own at most ten times a second; elsewhere, now and then a line on the progress of an epoch.
+/// Ends the bar when destroyed.
 class Reporter final : public Observer {
  public:
   /// Writes to `out`: standard output, or standard error where that belongs to JSON.
@@ -52,10 +53,10 @@ class Reporter final : public Observer {
   std::string epoch_text(int64_t epoch) const;
 
   std::FILE* const out_;
-  const bool bar_;                 // rather than lines
-  std::atomic<bool> speaks_;       // or is a rank that is silent
-  std::atomic<bool> lost_{false};  // standard output failed
-  std::mutex mutex_;               // guards what is on the terminal, and all below
+  const bool bar_;                            // rather than lines
+  std::atomic<bool> speaks_;                  // or is a rank that is silent
+  std::atomic<bool> lost_{false};             // standard output failed
+  std::mutex mutex_;                          // guards what is on the terminal, and all below
   std::set<std::string, std::less<>> notes_;  // so far
   bool started_ = false;
   std::string loading_;

@@ -306,10 +306,11 @@ void print_summary(std::FILE* out, const TrainResult& r) {
                           world() ? fmt::format(" on each of {} ranks", world_size()) : "", o.batch,
                           precision_name(o)));
   for (const RankLoss& lost : r.lost_ranks) {
-    put_wrapped(out, "  lost      ",
-                fmt::format("rank {} on {} after {:.1f} s, in epoch {}; the others went on {:.2f} s "
-                            "later",
-                            lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause));
+    put_wrapped(
+        out, "  lost      ",
+        fmt::format("rank {} on {} after {:.1f} s, in epoch {}; the others went on {:.2f} s "
+                    "later",
+                    lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause));
   }
   print_memory(out, r);
   const std::string folder = printable(*o.out);
@@ -452,7 +453,8 @@ Run add_train(CLI::App& root) {
                  "the last N ranks wait, and take the places of lost ones")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--min-ranks", flags->min_ranks, "where ranks are lost: go on with so many at least")
+  app.add_option("--min-ranks", flags->min_ranks,
+                 "where ranks are lost: go on with so many at least")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   app.footer(sync_names() + kTrainExamples);

@@ -255,7 +255,8 @@ class MpiWorld final : public World {
   void expect_use_of(int spares) const {
     if (!survives_) {
       fail_usage(
-          "--spares {}: by this MPI or its launcher a lost rank ends the others, so that none could "
+          "--spares {}: by this MPI or its launcher a lost rank ends the others, so that none "
+          "could "
           "take its place; scripts/cluster --survivors brings one by which they go on",
           spares);
     }
@@ -287,9 +288,9 @@ class MpiWorld final : public World {
     return gathered(*this, std::span(&value, 1));
   }
 
-  /// The processes of a machine share its memory and its CPU quota. The ranks among them that may use
-  /// the same CPUs, as all where the launcher binds nobody, share these out; a spare has those of a
-  /// rank.
+  /// The processes of a machine share its memory and its CPU quota. The ranks among them that may
+  /// use the same CPUs, as all where the launcher binds nobody, share these out; a spare has those
+  /// of a rank.
   void share_cpus() {
     cpu_set_t own;
     CPU_ZERO(&own);

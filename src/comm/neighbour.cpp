@@ -1,9 +1,9 @@
 #include "comm/neighbour.h"
 
-#include <csignal>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <csignal>
 
 namespace crossbow {
 

@@ -25,8 +25,8 @@ class Neighbour {
   int process() const { return process_; }
   void set_process(int process) { process_ = process; }
   const std::string& host() const { return host_; }
-  /// Kills it, if it is on this machine: a rank that the others have given up, as it did not answer,
-  /// is not to go on when it wakes, and would keep its launcher waiting.
+  /// Kills it, if it is on this machine: a rank that the others have given up, as it did not
+  /// answer, is not to go on when it wakes, and would keep its launcher waiting.
   void end();
 
  private:

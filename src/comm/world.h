@@ -54,14 +54,14 @@ class World {
   virtual void agree() = 0;
   virtual bool survives() const = 0;
   /// After RankLost, by all that are left, spares too: numbers them anew, in their old order, and
-  /// kills lost ones of this machine that only stand still. They are what they say from now on, perhaps
-  /// none a rank; if some are done, all are. Comms and mails of before are good for nothing but to be
-  /// destroyed. Throws RankLost if another one is lost meanwhile.
+  /// kills lost ones of this machine that only stand still. They are what they say from now on,
+  /// perhaps none a rank; if some are done, all are. Comms and mails of before are good for nothing
+  /// but to be destroyed. Throws RankLost if another one is lost meanwhile.
   enum class Role : char { spare, rank, done };
   virtual std::vector<LostRank> recover(Role role) = 0;
   virtual bool is_done() const = 0;
-  /// By all that are left: as many spares as are needed become ranks, with the last numbers, so that
-  /// there are as many as at first. Throws RankLost as recover does.
+  /// By all that are left: as many spares as are needed become ranks, with the last numbers, so
+  /// that there are as many as at first. Throws RankLost as recover does.
   virtual void take_in_spares() = 0;
 
   virtual bool is_spare() const = 0;

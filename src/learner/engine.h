@@ -100,8 +100,8 @@ class Engine {
   int64_t run(const Segment& segment);
 
   EngineState state() const;
-  /// After RankLost, any number of times: makes state() and snapshot() of use, which are those after
-  /// the last exchange of which nothing is missing here; of asynchronous nodes, as they are.
+  /// After RankLost, any number of times: makes state() and snapshot() of use, which are those
+  /// after the last exchange of which nothing is missing here; of asynchronous nodes, as they are.
   virtual void salvage() = 0;
   /// Goes on from the state of another engine, that evaluates `model`, as start_from takes it:
   /// `fill` writes what that engine's buffers held. A place without nodes has asynchronous ones

@@ -105,8 +105,8 @@ class Nodes {
   Arrival describe_arrival(const Mail::Header& header, std::byte* vector);
   void do_arrival(const Arrival& arrival, Queue& queue);
 
-  /// Between segments: the server's model, if it is here, the one set of weights, or the nodes' mean
-  /// by mass, where all nodes of all ranks have so much of it.
+  /// Between segments: the server's model, if it is here, the one set of weights, or the nodes'
+  /// mean by mass, where all nodes of all ranks have so much of it.
   void write_evaluated(Queue& queue, std::byte* to, double mass) const;
   double mass() const;  // of those here
   /// Whether there is one, on rank 0, and its model, which is null elsewhere.

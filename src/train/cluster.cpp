@@ -194,10 +194,10 @@ std::optional<Checkpoint> state_of_survivors(const Checkpoint* own) {
   all.broadcast(std::as_writable_bytes(std::span(&size, 1)), leader);
   bytes->resize(size);
   all.broadcast(std::as_writable_bytes(std::span(*bytes)), leader);
-  Checkpoint state = decode(
-      {static_cast<int64_t>(size), [bytes](int64_t offset, std::span<uint8_t> piece) {
-         std::copy_n(bytes->begin() + offset, piece.size(), piece.begin());
-       }});
+  Checkpoint state =
+      decode({static_cast<int64_t>(size), [bytes](int64_t offset, std::span<uint8_t> piece) {
+                std::copy_n(bytes->begin() + offset, piece.size(), piece.begin());
+              }});
   std::ranges::move(learners.tensors, std::back_inserter(state.tensors));
   state.position.ranks = 0;
   return state;

@@ -41,7 +41,8 @@ class Observer {
   virtual bool stop_requested() { return false; }
 
   Progress progress;
-  /// Set while a run is made ready once more, after the loss of a rank: notes may repeat earlier ones.
+  /// Set while a run is made ready once more, after the loss of a rank: notes may repeat earlier
+  /// ones.
   bool repeats = false;
 };
 

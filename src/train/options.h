@@ -137,8 +137,8 @@ struct TrainOptions {
   /// `target_accuracy`, `target_loss`, `target_on`, `eval_every`, `patience`, `keep_best`,
   /// `save_every`, `log_every`, `retune` and `out`. Not part of a configuration file.
   std::optional<std::string> resume = {};
-  /// Where the launcher's MPI lets the others go on when ranks are lost: fewer do not. Not part of a
-  /// configuration file either, nor of the run.
+  /// Where the launcher's MPI lets the others go on when ranks are lost: fewer do not. Not part of
+  /// a configuration file either, nor of the run.
   int64_t min_ranks = 1;
 };
 

@@ -54,8 +54,7 @@ DeviceList device_list(std::string_view text) {
 }
 
 bool is_alone(const TrainOptions& o) {
-  return o.sync == "none" ||
-         (o.learners == 1 && device_list(o.device).count == 1 && !world());
+  return o.sync == "none" || (o.learners == 1 && device_list(o.device).count == 1 && !world());
 }
 
 bool looks_for_learners(const TrainOptions& o) {

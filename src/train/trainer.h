@@ -36,8 +36,8 @@ class Trainer {
   /// Throws RankLost if a rank is.
   TrainResult run();
   /// After that, by all ranks that are left, once the world has recovered: what this one has come
-  /// to, of use until the trainer changes or goes. The segment under way, of about half a second, is
-  /// to be done again.
+  /// to, of use until the trainer changes or goes. The segment under way, of about half a second,
+  /// is to be done again.
   Checkpoint salvage();
   int64_t epochs() const { return std::ssize(history_); }
 

@@ -77,10 +77,10 @@ void validate_learners(const TrainOptions& o) {
   const auto refuse = [&](bool set, std::string_view name) {
     if (!set || looks_for_learners(o)) return;
     fail_usage("`{}`: with {} there is no number of learners to look for", name,
-               o.learners         ? "`learners`"
-               : o.deterministic  ? "`deterministic`"
-               : world()          ? "several ranks"
-                                  : "`sync` " + o.sync);
+               o.learners        ? "`learners`"
+               : o.deterministic ? "`deterministic`"
+               : world()         ? "several ranks"
+                                 : "`sync` " + o.sync);
   };
   refuse(o.retune, "retune");
   refuse(o.tune_for && !o.resume, "tune-for");

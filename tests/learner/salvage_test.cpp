@@ -61,18 +61,21 @@ class LastRank final : public World {
   const std::string host_ = "here";
 };
 
-constexpr int kLearners = 2, kIterations = (kBatches + kLearners - 1) / kLearners;
-
-struct Case {
+struct Exchanging {
   std::string_view sync;
   std::optional<int64_t> period = {};
 };
 
-class Salvage : public ::testing::TestWithParam<Case> {
+class Salvage : public ::testing::TestWithParam<Exchanging> {
  protected:
+  static constexpr int kLearners = 2, kIterations = (kBatches + kLearners - 1) / kLearners;
+
   static QuadraticRun run_of(World& world) {
     return {.sync = std::string(GetParam().sync),
-            .options = {.learners = kLearners, .period = GetParam().period, .momentum = 0.9, .nesterov = GetParam().sync == "eamsgd"},
+            .options = {.learners = kLearners,
+                        .period = GetParam().period,
+                        .momentum = 0.9,
+                        .nesterov = GetParam().sync == "eamsgd"},
             .world = &world};
   }
   /// A learner's weights and momentum, which belong together.
@@ -99,9 +102,9 @@ class Salvage : public ::testing::TestWithParam<Case> {
   };
 };
 
-/// z is that of the last exchange whose sum is there. A learner's weights and momentum are those after
-/// some of its steps: where exchanges overlap, as many as that exchange needed, or one or two more; else
-/// all up to the exchange that is missing, so always the same.
+/// z is that of the last exchange whose sum is there. A learner's weights and momentum are those
+/// after some of its steps: where exchanges overlap, as many as that exchange needed, or one or two
+/// more; else all up to the exchange that is missing, so always the same.
 TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
   std::vector<std::unique_ptr<Whole>> whole;
   for (int64_t i = 0; i < kIterations; ++i) whole.push_back(std::make_unique<Whole>(i));
@@ -150,9 +153,9 @@ TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sync, Salvage,
-    ::testing::Values(Case{"sma"}, Case{"sma-paper"}, Case{"sma-paper", 2}, Case{"eamsgd"},
-                      Case{"ssgd"}, Case{"local-sgd", 2}, Case{"slowmo", 2},
-                      Case{"polyak-ruppert", 2}),
+    ::testing::Values(Exchanging{"sma"}, Exchanging{"sma-paper"}, Exchanging{"sma-paper", 2},
+                      Exchanging{"eamsgd"}, Exchanging{"ssgd"}, Exchanging{"local-sgd", 2},
+                      Exchanging{"slowmo", 2}, Exchanging{"polyak-ruppert", 2}),
     [](const auto& test) {
       std::string name = fmt::format("{} every {}", test.param.sync, test.param.period.value_or(1));
       for (char& c : name) {

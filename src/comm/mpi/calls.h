@@ -10,9 +10,9 @@
 namespace crossbow {
 
 /// Among ranks, in bytes. At first they are all processes of MPI_COMM_WORLD; `choose_ranks` makes
-/// some of these spares. All calls are to be made by one thread, and throw Error; RankLost if a rank
-/// is lost, after which no process can do anything but `shrink`. Those that say "begins" end when `is_done` says so; until then their arguments must stay,
-/// and no other may begin.
+/// some of these spares. All calls are to be made by one thread, and throw Error; RankLost if a
+/// rank is lost, after which no process can do anything but `shrink`. Those that say "begins" end
+/// when `is_done` says so; until then their arguments must stay, and no other may begin.
 class MpiCalls {
  public:
   virtual ~MpiCalls() = default;
@@ -30,9 +30,11 @@ class MpiCalls {
   virtual std::vector<int> shrink() = 0;
   /// By all processes: those with true are ranks, in the order of `key`, and the others are spares.
   virtual void choose_ranks(bool is_rank, int key) = 0;
-  /// Begins to wait for all ranks to begin this: it ends for all of them, or throws RankLost on all.
+  /// Begins to wait for all ranks to begin this: it ends for all of them, or throws RankLost on
+  /// all.
   virtual void agree() = 0;
-  /// Tells the others that this process lives, as any call does: to be called several times a second.
+  /// Tells the others that this process lives, as any call does: to be called several times a
+  /// second.
   virtual void give_sign_of_life() = 0;
   /// Begins to wait for what another process, by its number, sends by `dismiss`.
   virtual void await_dismissal(int process) = 0;

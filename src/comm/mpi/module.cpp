@@ -1,4 +1,5 @@
 #include <mpi.h>
+#include <unistd.h>
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
@@ -72,6 +73,7 @@ class Calls final : public MpiCalls {
     if (!lost_) MPI_Finalize();  // which can wait for ever for one that is lost
   }
   void abort(int code) override {
+    if (lost_ && processes() == 1) _exit(code);  // which the launcher passes on, unlike an abort
     MPI_Abort(MPI_COMM_WORLD, code);
     std::abort();
   }
@@ -128,15 +130,13 @@ class Calls final : public MpiCalls {
   }
   void all_gather(const std::byte* own, std::byte* all, const Pieces& pieces) override {
     begin(MPI_Iallgatherv(own, pieces.sizes[static_cast<size_t>(number_in(comm_))], MPI_BYTE, all,
-                          pieces.sizes.data(), pieces.begins.data(), MPI_BYTE, comm_,
-                          &request_),
+                          pieces.sizes.data(), pieces.begins.data(), MPI_BYTE, comm_, &request_),
           "MPI_Iallgatherv");
   }
   void all_to_all(const std::byte* from, const Pieces& sent, std::byte* to,
                   const Pieces& received) override {
     begin(MPI_Ialltoallv(from, sent.sizes.data(), sent.begins.data(), MPI_BYTE, to,
-                         received.sizes.data(), received.begins.data(), MPI_BYTE, comm_,
-                         &request_),
+                         received.sizes.data(), received.begins.data(), MPI_BYTE, comm_, &request_),
           "MPI_Ialltoallv");
   }
   void send(const std::byte* bytes, int size, int to) override {
@@ -159,8 +159,7 @@ class Calls final : public MpiCalls {
   }
   void begin_receive(int number, std::byte* bytes, int size, int from, int tag) override {
     const int source = from == kAnybody ? MPI_ANY_SOURCE : from;
-    check(MPI_Irecv(bytes, size, MPI_BYTE, source, tag, comm_, &message(number)),
-          "MPI_Irecv");
+    check(MPI_Irecv(bytes, size, MPI_BYTE, source, tag, comm_, &message(number)), "MPI_Irecv");
   }
   std::optional<Ended> next_ended() override {
     int number = MPI_UNDEFINED, ended = 0;
@@ -204,7 +203,7 @@ class Calls final : public MpiCalls {
   }
 
   MPI_Comm all_ = MPI_COMM_WORLD, comm_ = MPI_COMM_WORLD;  // of processes, of ranks
-  bool lost_ = false;  // was a rank
+  bool lost_ = false;                                      // was a rank
   char dismissed_ = 0;
   int flags_ = 1;
   bool survives_ = false;
