@@ -211,8 +211,12 @@ class MpiWorld final : public World {
   void dismiss_spares() override {
     mpi_.do_now([&](MpiCalls& calls) {
       for (auto spare = static_cast<size_t>(size_); spare < neighbours_.size(); ++spare) {
-        calls.dismiss(neighbours_[spare].process());
-        mpi_.wait();
+        try {
+          calls.dismiss(neighbours_[spare].process());
+          mpi_.wait();
+        } catch (const RankLost&) {
+          // It needs no dismissal any more.
+        }
       }
     });
   }

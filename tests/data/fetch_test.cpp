@@ -36,20 +36,20 @@ std::string noise(size_t size, unsigned seed) {
 }
 
 /// A member of an archive.
-struct Member {
+struct Packed {
   std::string path, contents = {};
   mode_t type = AE_IFREG;
   std::string symlink = {}, hardlink = {};
 };
 
-std::string tar_gz(const std::vector<Member>& members) {
+std::string tar_gz(const std::vector<Packed>& members) {
   std::string out(1 << 20, 0);
   size_t used = 0;
   archive* a = archive_write_new();
   archive_write_add_filter_gzip(a);
   archive_write_set_format_pax_restricted(a);
   archive_write_open_memory(a, out.data(), out.size(), &used);
-  for (const Member& member : members) {
+  for (const Packed& member : members) {
     archive_entry* entry = archive_entry_new();
     archive_entry_set_pathname(entry, member.path.c_str());
     archive_entry_set_filetype(entry, member.type);
@@ -94,7 +94,7 @@ class Fetch : public ::testing::Test {
     }
   }
   /// The set is an archive with these members.
-  void pack(const std::vector<Member>& members) {
+  void pack(const std::vector<Packed>& members) {
     const std::string archive = tar_gz(members);
     set_.downloads = {{"s.tar.gz",
                        digest_of(archive),
@@ -102,7 +102,7 @@ class Fetch : public ::testing::Test {
                        "inner"}};
     server_.put("one/s.tar.gz", {.body = archive});
   }
-  std::vector<Member> good_members() const {
+  std::vector<Packed> good_members() const {
     return {{"inner", "", AE_IFDIR},
             {"inner/readme.html", "read me"},
             {"inner/x.bin", x_},
@@ -441,7 +441,7 @@ TEST_F(Fetch, FindsWhatWasUnpackedByHand) {
 }
 
 TEST_F(Fetch, RefusesArchivesThatReachOutOfTheFolder) {
-  for (const Member& bad : std::vector<Member>{{"../outside", "bad"},
+  for (const Packed& bad : std::vector<Packed>{{"../outside", "bad"},
                                                {"inner/../../outside", "bad"},
                                                {work_.path() / "outside", "bad"},
                                                {"inner/link", "", AE_IFLNK, "../../outside"},
@@ -449,7 +449,7 @@ TEST_F(Fetch, RefusesArchivesThatReachOutOfTheFolder) {
                                                {"inner/hard", "", AE_IFREG, "", "../outside"},
                                                {"inner/pipe", "", AE_IFIFO}}) {
     fs::remove_all(folder());
-    std::vector<Member> members = good_members();
+    std::vector<Packed> members = good_members();
     members.push_back(bad);
     pack(members);
     expect_refused("is not the archive it should be: its member '" + bad.path + "' ");
@@ -457,7 +457,7 @@ TEST_F(Fetch, RefusesArchivesThatReachOutOfTheFolder) {
 }
 
 TEST_F(Fetch, RefusesArchivesThatLackAFileOrHaveAnother) {
-  std::vector<Member> members = good_members();
+  std::vector<Packed> members = good_members();
   members.pop_back();
   pack(members);
   expect_refused("it has no inner/y.bin");
