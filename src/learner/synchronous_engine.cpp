@@ -71,7 +71,7 @@ void SynchronousEngine::start_from(const Replica& model) {
 /// Of a rank's learners some may be an exchange ahead of others, with weights on the other side.
 void SynchronousEngine::salvage() {
   if (!sync_ || !scheduler_.failed() || std::exchange(salvaged_, true)) return;
-  const Central& central = *central_of(0);
+  const Central& central = *centrals_.front();
   const int64_t exchanges = central.completed();
   for (int j = 0; j < learners(); ++j) {
     const Learner& learner = this->learner(j);

@@ -28,7 +28,7 @@ Digest digest_of(const std::string& text) {
   return {std::ssize(text), sha256(bytes_of(text))};
 }
 
-std::string noise(size_t size, unsigned seed) {
+std::string random_text(size_t size, unsigned seed) {
   std::mt19937 random(seed);
   std::string text(size, 0);
   for (char& c : text) c = static_cast<char>(random());
@@ -126,9 +126,9 @@ class Fetch : public ::testing::Test {
   const NoProxy no_proxy_;
   const TemporaryFolder work_;
   FileServer server_;
-  const std::string contents_ = noise(70'000, 1);
+  const std::string contents_ = random_text(70'000, 1);
   const std::string packed_ = text_of_bytes(gzip(bytes_of(contents_)));
-  const std::string x_ = noise(5000, 2), y_ = noise(300, 3);
+  const std::string x_ = random_text(5000, 2), y_ = random_text(300, 3);
   Published set_;
   FetchOptions options_;
 };
@@ -493,7 +493,7 @@ TEST(Sha256, IsThatOfTheStandard) {
   EXPECT_EQ(sha256(bytes_of("abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   const TemporaryFolder work;
-  const std::string text = noise(600'000, 4);
+  const std::string text = random_text(600'000, 4);
   write_file(work.path() / "file", bytes_of(text));
   EXPECT_EQ(sha256(bytes_of_file(work.path() / "file")), sha256(bytes_of(text)));
 }
