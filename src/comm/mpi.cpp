@@ -240,7 +240,7 @@ class MpiWorld final : public World {
     size_ = static_cast<int>(neighbours_.size());
     const std::vector<Role> roles = of_all(role);
     is_done_ = std::ranges::find(roles, Role::done) != roles.end();
-    std::ranges::stable_partition(neighbours_, [&](const Neighbour& n) {
+    std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;
     });
     mpi_.do_now([&](const MpiCalls& calls) {

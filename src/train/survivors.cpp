@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <ranges>
 
 #include "comm/world.h"
 #include "core/error.h"
@@ -49,8 +48,7 @@ bool is_of_same_run(const Checkpoint& before, const Checkpoint& state) {
   };
   return before.samples == state.samples && before.options.model == state.options.model &&
          before.options.seed == state.options.seed &&
-         std::ranges::equal(before.history, state.history | std::views::take(before.history.size()),
-                            is_same);
+         std::equal(before.history.begin(), before.history.end(), state.history.begin(), is_same);
 }
 
 /// Of the new rank 0, after the loss of the one that had the folder: takes it, if it is to be had
