@@ -11,10 +11,7 @@ struct Planned {
   std::string_view name, what;
 };
 
-constexpr std::string_view kSurvivors = "going on without a lost rank";
-constexpr Planned kPlanned[] = {{"min-ranks", kSurvivors},
-                                {"spares", kSurvivors},
-                                {"onnx", "reading or writing of ONNX files"},
+constexpr Planned kPlanned[] = {{"onnx", "reading or writing of ONNX files"},
                                 {"import", "import of models"},
                                 {"report", "report of a run"}};
 
