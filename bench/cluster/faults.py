@@ -1,6 +1,5 @@
 """Runs in which ranks are killed or stopped at random, over an MPI that survives that: each must end
-well, with every epoch in its metrics, a checkpoint that holds what it reports, and an accuracy within
-reach of undisturbed runs."""
+well, with every epoch in its metrics and a checkpoint that holds what it reports. Prints accuracies."""
 
 import json
 import os

@@ -234,6 +234,7 @@ class MpiWorld final : public World {
         neighbour.set_process(-1);
       }
     }
+    const int own = neighbours_[static_cast<size_t>(rank_)].process();
     std::erase_if(neighbours_, [](const Neighbour& n) { return n.process() < 0; });
     // All processes are ranks now, in their order.
     std::ranges::sort(neighbours_, {}, &Neighbour::process);
@@ -243,10 +244,8 @@ class MpiWorld final : public World {
     std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;
     });
-    mpi_.do_now([&](const MpiCalls& calls) {
-      const auto own = std::ranges::find(neighbours_, calls.process(), &Neighbour::process);
-      rank_ = static_cast<int>(own - neighbours_.begin());
-    });
+    const auto place = std::ranges::find(neighbours_, own, &Neighbour::process);
+    rank_ = static_cast<int>(place - neighbours_.begin());
     choose_first(static_cast<int>(std::ssize(roles) - std::ranges::count(roles, Role::spare)));
     return std::exchange(lost_, {});
   }
@@ -260,8 +259,7 @@ class MpiWorld final : public World {
     if (!survives_) {
       fail_usage(
           "--spares {}: by this MPI or its launcher a lost rank ends the others, so that none "
-          "could "
-          "take its place; scripts/cluster --survivors brings one by which they go on",
+          "could take its place; scripts/cluster --survivors brings one by which they go on",
           spares);
     }
     if (spares >= size_) {

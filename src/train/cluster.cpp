@@ -25,14 +25,29 @@ void append(Bytes& bytes, const void* data, size_t size) {
   bytes.insert(bytes.end(), first, first + size);
 }
 
+/// Whether a tensor is one of a learner's own.
+class OfLearner {
+ public:
+  explicit OfLearner(const Checkpoint& checkpoint)
+      : apart_(std::ranges::any_of(checkpoint.tensors, [](const Checkpoint::StoredTensor& t) {
+          return t.role == Role::weights;
+        })) {}
+
+  bool operator()(const Checkpoint::StoredTensor& t) const {
+    return t.role == Role::weights || t.role == Role::learner_state ||
+           (t.role == Role::slot && apart_);
+  }
+
+ private:
+  bool apart_;  // else learners share weights, and the optimizer's slots too
+};
+
 /// Of learners, and of central buffers, from these on: headers of the tensors, their length before
 /// them, and the values.
 Bytes packed(const Checkpoint& checkpoint, int64_t learner, int64_t central) {
+  const OfLearner of_learner(checkpoint);
   const auto is_own = [&](const Checkpoint::StoredTensor& t) {
-    if (t.role == Role::central) return t.index >= central;
-    const bool of_learner =
-        t.role == Role::weights || t.role == Role::slot || t.role == Role::learner_state;
-    return of_learner && t.index >= learner;
+    return t.role == Role::central ? t.index >= central : of_learner(t) && t.index >= learner;
   };
   json headers = json::array();
   for (const auto& t : checkpoint.tensors) {
@@ -73,23 +88,6 @@ void unpack(const std::shared_ptr<const Bytes>& bytes, Checkpoint& checkpoint) {
     checkpoint.tensors.push_back(std::move(t));
   }
 }
-
-/// Whether a tensor is one of a learner's own.
-class OfLearner {
- public:
-  explicit OfLearner(const Checkpoint& checkpoint)
-      : apart_(std::ranges::any_of(checkpoint.tensors, [](const Checkpoint::StoredTensor& t) {
-          return t.role == Role::weights;
-        })) {}
-
-  bool operator()(const Checkpoint::StoredTensor& t) const {
-    return t.role == Role::weights || t.role == Role::learner_state ||
-           (t.role == Role::slot && apart_);
-  }
-
- private:
-  bool apart_;  // else learners share weights, and the optimizer's slots too
-};
 
 using Parts = std::vector<std::pair<std::string, std::string>>;
 

@@ -4,38 +4,27 @@
 #include <array>
 
 #include "learner/quadratic.h"
+#include "support/steady_world.h"
 
 namespace crossbow::testing {
 namespace {
 
 /// The last rank that there is. Its sums are its own values, until so many are done; then another
 /// rank is lost.
-class LastRank final : public World {
+class LastRank final : public SteadyWorld {
  public:
   explicit LastRank(Comm::Sum sums) : sums_(sums) {}
 
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  const std::string& host(int) const override { return host_; }
   void broadcast(std::span<std::byte>, int) override {}
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
     return {{bytes.begin(), bytes.end()}};
   }
-  void send(std::span<const std::byte>, int) override { fail("there is nobody"); }
-  void receive(std::span<std::byte>, int) override { fail("there is nobody"); }
   std::unique_ptr<Comm> make_comm(int64_t, DType, std::function<void()>) override {
     return std::make_unique<Sums>(sums_);
   }
   std::unique_ptr<Mail> make_mail(size_t) override { return nullptr; }
-  void agree() override {}
-  bool survives() const override { return true; }
-  std::vector<LostRank> recover(Role) override { return {}; }
-  void take_in_spares() override {}
-  bool is_done() const override { return false; }
-  bool is_spare() const override { return false; }
-  bool await_loss() override { return false; }
-  void dismiss_spares() override {}
-  void abort(int) override { std::terminate(); }
 
  private:
   class Sums final : public Comm {
@@ -58,7 +47,6 @@ class LastRank final : public World {
   };
 
   const Comm::Sum sums_;
-  const std::string host_ = "here";
 };
 
 struct Exchanging {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/error.h"
+#include "support/steady_world.h"
 
 namespace crossbow::testing {
 
@@ -112,13 +112,12 @@ class ThreadWorlds::ThreadMail final : public Mail {
   std::thread thread_;
 };
 
-class ThreadWorlds::Rank final : public World {
+class ThreadWorlds::Rank final : public SteadyWorld {
  public:
   Rank(ThreadWorlds& all, int rank) : all_(all), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return all_.ranks_; }
-  const std::string& host(int) const override { return host_; }
   void broadcast(std::span<std::byte> bytes, int from) override {
     const std::vector<Bytes> all = all_gather(bytes);
     std::memcpy(bytes.data(), all[static_cast<size_t>(from)].data(), bytes.size());
@@ -126,8 +125,6 @@ class ThreadWorlds::Rank final : public World {
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
     return all_.exchange(rank_, Bytes(bytes.begin(), bytes.end()));
   }
-  void send(std::span<const std::byte>, int) override { fail("not for tests"); }
-  void receive(std::span<std::byte>, int) override { fail("not for tests"); }
   std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()>) override {
     if (rank_ == 0) {
       const std::vector<Device*> devices(static_cast<size_t>(size()), &find_device("ref"));
@@ -139,15 +136,6 @@ class ThreadWorlds::Rank final : public World {
   std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
     return std::make_unique<ThreadMail>(all_, rank_, vector_bytes);
   }
-  void agree() override {}
-  bool survives() const override { return false; }
-  std::vector<LostRank> recover(Role) override { fail("not for tests"); }
-  void take_in_spares() override {}
-  bool is_done() const override { return false; }
-  bool is_spare() const override { return false; }
-  bool await_loss() override { return false; }
-  void dismiss_spares() override {}
-  void abort(int) override { std::terminate(); }
 
  private:
   /// Keeps the group.
@@ -172,7 +160,6 @@ class ThreadWorlds::Rank final : public World {
 
   ThreadWorlds& all_;
   const int rank_;
-  const std::string host_ = "here";
 };
 
 ThreadWorlds::ThreadWorlds(int ranks)
