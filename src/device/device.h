@@ -44,6 +44,8 @@ class Queue {
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   /// As copy, of few bytes of the host, which may change as soon as the call returns.
   virtual void write(void* to, const void* from, size_t bytes) = 0;
+  /// As copy, of few bytes to memory that allocate_pinned has handed out.
+  virtual void fetch(void* to, const void* from, size_t bytes) { copy(to, from, bytes); }
   virtual void zero(void* to, size_t bytes) = 0;
 
   /// What `give` gives begins after all that was given before, and may be done beside what follows:
@@ -104,6 +106,8 @@ class Device {
   virtual Buffer allocate(size_t bytes) = 0;
   /// Of the host, zeroed, which this device's queues copy from and to without delay.
   virtual Buffer allocate_pinned(size_t bytes) { return Buffer(bytes); }
+  /// Whether its kernels may read the host's memory at that address.
+  virtual bool can_read(const void* /*host*/) const { return is_host(); }
   virtual std::unique_ptr<Queue> make_queue() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
 

@@ -3,11 +3,11 @@
 namespace crossbow {
 
 Workspace::Workspace(Device& device, size_t arena_bytes, const FieldBytes& largest_inputs)
-    : host_(device.is_host()),
+    : device_(&device),
       queue_(device.make_queue()),
       arena_(device.allocate(arena_bytes)),
       step_(device.allocate(sizeof(Step))) {
-  for (size_t i = 0; i < inputs_.size() && !host_; ++i) {
+  for (size_t i = 0; i < inputs_.size() && !device.is_host(); ++i) {
     inputs_[i] = device.allocate(largest_inputs[i]);
   }
 }
@@ -20,14 +20,13 @@ size_t Workspace::bytes(const Device& device, size_t arena_bytes,
 }
 
 void Workspace::set(const Step& step, const FieldBytes& inputs) const {
-  if (host_) {
-    queue_->write(step_.data(), &step, sizeof step);
-    return;
-  }
   Step on_device = step;
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs[i] > 0) queue_->copy(inputs_[i].data(), step.inputs[i], inputs[i]);
-    on_device.inputs[i] = inputs_[i].data();
+    const void*& input = on_device.inputs[i];
+    if (inputs[i] == 0) input = nullptr;
+    if (!input || device_->can_read(input)) continue;
+    queue_->copy(inputs_[i].data(), input, inputs[i]);
+    input = inputs_[i].data();
   }
   queue_->write(step_.data(), &on_device, sizeof on_device);
 }

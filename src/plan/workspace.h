@@ -8,7 +8,7 @@
 namespace crossbow {
 
 /// A queue, and the memory that the programs it runs one after the other share: an arena, the step
-/// block, and the batch where the device cannot read the host's. Used by one thread at a time.
+/// block, and a batch that the device cannot read where it is. Used by one thread at a time.
 class Workspace {
  public:
   Workspace(Device& device, size_t arena_bytes, const FieldBytes& largest_inputs);
@@ -25,7 +25,7 @@ class Workspace {
   void set(const Step& step, const FieldBytes& inputs) const;
 
  private:
-  const bool host_;
+  const Device* device_;
   std::unique_ptr<Queue> queue_;
   Buffer arena_, step_;
   std::array<Buffer, kFields> inputs_;

@@ -107,6 +107,33 @@ T* usable_anywhere(T* p) {
   return p;
 }
 
+/// The host's memory that late devices can read.
+class Pinned {
+ public:
+  void add(const std::byte* begin, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    ends_[begin] = begin + bytes;
+  }
+  void remove(const std::byte* begin) {
+    const std::lock_guard lock(mutex_);
+    ends_.erase(begin);
+  }
+  bool holds(const void* p) const {
+    const std::lock_guard lock(mutex_);
+    const auto next = ends_.upper_bound(static_cast<const std::byte*>(p));
+    return next != ends_.begin() && p < std::prev(next)->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, const std::byte*> ends_;
+};
+
+Pinned& pinned() {
+  static Pinned all;
+  return all;
+}
+
 /// What a queue has been given, done by a thread of its own.
 class Worker {
  public:
@@ -286,7 +313,9 @@ class LateQueue : public Queue {
     return [this, call](const Step& step) {
       give([this, call, at = usable(&step)] {
         Step copy = *at;
-        for (const void*& input : copy.inputs) input = usable(input);
+        for (const void*& input : copy.inputs) {
+          if (!pinned().holds(input)) input = usable(input);
+        }
         (*call)(copy);
       });
     };
@@ -393,6 +422,12 @@ class LateDevice : public Device {
     if (bytes == 0) return {};
     return {memory_.allocate(bytes), bytes, [this](std::byte* p) { memory_.free(p); }};
   }
+  Buffer allocate_pinned(size_t bytes) override {
+    const auto memory = std::make_shared<Buffer>(bytes);
+    pinned().add(memory->data(), bytes);
+    return {memory->data(), bytes, [memory](std::byte* p) { pinned().remove(p); }};
+  }
+  bool can_read(const void* host) const override { return pinned().holds(host); }
   std::unique_ptr<Queue> make_queue() override {
     return std::make_unique<LateQueue>(memory_, math_);
   }

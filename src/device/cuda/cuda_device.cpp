@@ -118,6 +118,10 @@ class CudaQueue : public Queue {
     use_device(device_);
     cuda::write(to, from, bytes, stream_);
   }
+  void fetch(void* to, const void* from, size_t bytes) override {
+    use_device(device_);
+    copy_words(to, from, bytes, stream_);
+  }
   void zero(void* to, size_t bytes) override {
     if (bytes == 0) return;
     use_device(device_);
@@ -293,6 +297,11 @@ class CudaDevice : public Device, public Gpu {
     check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "pinning memory of the host");
     std::memset(data, 0, bytes);
     return {static_cast<std::byte*>(data), bytes, [](std::byte* p) { cudaFreeHost(p); }};
+  }
+  bool can_read(const void* host) const override {
+    cudaPointerAttributes of{};
+    check(cudaPointerGetAttributes(&of, host), "asking for an address");
+    return of.type == cudaMemoryTypeHost && of.devicePointer == host;
   }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CudaQueue>(index_); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(index_); }

@@ -20,6 +20,10 @@ __global__ void write_words(const __grid_constant__ Words words) {
   if (threadIdx.x < words.count) words.to[threadIdx.x] = words.words[threadIdx.x];
 }
 
+__global__ void copy(uint32_t* to, const uint32_t* from, uint32_t count) {
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) to[i] = from[i];
+}
+
 }  // namespace
 
 void write(void* to, const void* from, size_t bytes, cudaStream_t stream) {
@@ -32,6 +36,12 @@ void write(void* to, const void* from, size_t bytes, cudaStream_t stream) {
     write_words<<<1, Words::kMost, 0, stream>>>(words);
     check(cudaGetLastError(), "writing to a GPU");
   }
+}
+
+void copy_words(void* to, const void* from, size_t bytes, cudaStream_t stream) {
+  copy<<<1, 32, 0, stream>>>(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from),
+                             static_cast<uint32_t>(bytes / sizeof(uint32_t)));
+  check(cudaGetLastError(), "fetching from a GPU");
 }
 
 }  // namespace crossbow::cuda

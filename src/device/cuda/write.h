@@ -11,4 +11,8 @@ namespace crossbow::cuda {
 /// the stream. Multiples of four bytes.
 void write(void* to, const void* from, size_t bytes, cudaStream_t stream);
 
+/// A copy of few bytes, a multiple of four, by a kernel: for the host's pinned memory, which it
+/// reaches sooner than a copy engine would.
+void copy_words(void* to, const void* from, size_t bytes, cudaStream_t stream);
+
 }  // namespace crossbow::cuda
