@@ -265,7 +265,8 @@ void print_workers(std::FILE* out, const TrainResult& r) {
     const WorkerReport& w = r.workers[i];
     put_wrapped(
         out, i == 0 ? "  workers   " : "            ",
-        fmt::format("{}: {} ({}), {} rows ({}), batches of {} to {}, {:.1f} % busy{}{}", w.kind,
+        fmt::format("{}{}: {} ({}), {} rows ({}), batches of {} to {}, {:.1f} % busy{}{}", w.kind,
+                    w.device == r.options.device ? "" : " on " + w.device,
                     count(w.updates, "update"), share(w.updates, updates), grouped(w.rows),
                     share(w.rows, rows), w.batch_min, w.batch_max, 100 * w.busy_fraction,
                     w.repeated_rows > 0

@@ -35,7 +35,7 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
       settings_(std::move(settings)),
       mail_(options.world ? options.world->make_mail(weight_bytes()) : nullptr),
       sums_(options.world && !algorithm->traits().server ? make_sums() : nullptr),
-      errands_(options.world ? device(0).make_queue() : nullptr),
+      errands_(options.world || !options.away.empty() ? device(0).make_queue() : nullptr),
       nodes_(algorithm, layout(), options.optimizer, device(0),
              {options.learners, options.seed, options.clip_norm,
               models[0]->options().update.has_value(), settings_.pace.network,
@@ -52,6 +52,7 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
       if (const NodeWorker* const worker = worker_of(j)) {
         setup.batch.rows = worker->rows.back();
         setup.batch.sizes = worker->rows;
+        setup.away = away(j);
         const bool overwrites = live_ && worker->replica && algorithm->traits().overwrites;
         if (overwrites) setup.optimizer = make_hogwild_sgd(setup.optimizer.weight_decay, true);
       }
@@ -337,7 +338,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   describe_turn(node);
   changed_.notify_all();
   lock.unlock();
-  Queue& queue = this->queue(worker);
+  Queue& queue = queue_at_home(worker);
   if (ends) queue.wait(learner(node).done());
   nodes_.do_turn(node, queue);
   lock.lock();
@@ -364,7 +365,7 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   const Work work = last_work(c);
   lock.unlock();
   Step step;
-  Queue& queue = this->queue(worker);
+  Queue& queue = queue_at_home(worker);
   queue.wait(nodes_.done(node));
   Flight& flight = prepare(node, number, dispatcher_.fetch(work, node), step);
   lock.lock();

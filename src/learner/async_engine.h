@@ -139,6 +139,8 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
     return coordinator_ ? &settings_.workers[static_cast<size_t>(coordinator_->worker_of(node))]
                         : nullptr;
   }
+  /// For what the worker's thread does where the nodes' memory is.
+  Queue& queue_at_home(int worker) const { return away(worker) ? *errands_ : queue(worker); }
   bool has_replica(int node) const { return worker_of(node) && worker_of(node)->replica; }
   /// Whether the thread computes the node's steps.
   bool runs(int worker, int node) const { return !coordinator_ || worker == node; }
@@ -190,9 +192,11 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   void compute(int worker, int node, std::unique_lock<std::mutex>& lock);
 
   const AsyncSettings settings_;
-  const std::unique_ptr<Mail> mail_;      // to other ranks; else null
-  std::unique_ptr<Comm> sums_;            // over them, where no server is evaluated
-  const std::unique_ptr<Queue> errands_;  // of what comes by mail
+  const std::unique_ptr<Mail> mail_;  // to other ranks; else null
+  std::unique_ptr<Comm> sums_;        // over them, where no server is evaluated
+  /// For what comes by mail, or for workers whose programs run away from here: a host's queue,
+  /// which several threads may use.
+  const std::unique_ptr<Queue> errands_;
   Nodes nodes_;
   const bool live_;  // programs change the one set of weights, in no order
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

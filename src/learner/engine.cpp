@@ -24,14 +24,16 @@ Engine::Engine(std::span<CompiledModel* const> models, const EngineOptions& opti
       landed_(static_cast<size_t>(options.threads.devices * options.learners)),
       snapshot_(*layout_, device()),
       workers_(devices_, options.threads) {
+  assert(!away(0));
   const auto evaluates = [&](int w) {
-    return options.threads.threads_of(w) == models[0]->options().threads;
+    return options.threads.threads_of(w) == models[0]->options().threads && !away(w);
   };
   while (evaluators_ < workers_.count() && evaluates(evaluators_)) ++evaluators_;
   std::vector<std::optional<Workspace>> workspaces(static_cast<size_t>(workers_.count()));
   workers_.run([&](int w) {
     const CompiledModel& model = *models[models.size() == 1 ? 0 : static_cast<size_t>(w)];
-    workspaces[static_cast<size_t>(w)].emplace(model.make_workspace(device(device_of_worker(w))));
+    Device& runs_on = away(w) ? *away(w) : device(device_of_worker(w));
+    workspaces[static_cast<size_t>(w)].emplace(model.make_workspace(runs_on));
   });
   for (auto& workspace : workspaces) workspaces_.push_back(std::move(*workspace));
 }
@@ -59,10 +61,11 @@ void Engine::add_learner(CompiledModel& model, const LearnerSetup& setup, int in
   LearnerSetup with_frozen = setup;
   with_frozen.frozen = frozen(index).data();
   learners_.push_back(std::make_unique<Learner>(model, with_frozen, device, workspaces));
+  Device& runs_on = setup.away ? *setup.away : device;
   for (Flight& flight : flights_.emplace_back()) {
     flight.done = device.make_event();
     flight.losses =
-        device.allocate_pinned(static_cast<size_t>(options_.batch.parts()) * sizeof(float));
+        runs_on.allocate_pinned(static_cast<size_t>(options_.batch.parts()) * sizeof(float));
   }
   if (index > 0 && !device.is_host()) {
     gathered_.push_back(this->device().allocate(snapshot_.states.size()));
@@ -163,6 +166,7 @@ int64_t Engine::run(const Segment& segment) {
     if (worker % queues > 0) return;
     try {
       work(worker);
+      if (away(worker)) return;  // its steps are done, or have failed for good
       for (int w = worker; w < worker + queues; ++w) queue(w).finish();
     } catch (...) {
       give_up();

@@ -34,6 +34,9 @@ struct EngineOptions {
   uint64_t seed = 0;              // of what layers draw, and of the pace
   std::optional<Pace> pace = {};  // on the virtual clock, which learners that wait follow
   World* world = nullptr;         // of ranks that have as many learners; null without others
+  /// By worker: where its programs run, if elsewhere than on the engine's device, which is then the
+  /// host, else null. Empty: nobody's do.
+  std::vector<Device*> away = {};
 };
 
 /// Consecutive batches of an epoch, between which nothing but the rate changes.
@@ -232,6 +235,10 @@ class Engine {
   int64_t rows_of(int64_t batch) const;
   int device_of(int learner) const { return learner / options_.learners; }
   int device_of_worker(int worker) const { return worker / options_.threads.workers; }
+  /// Where the worker's programs run, if not where the learners' memory is.
+  Device* away(int worker) const {
+    return options_.away.empty() ? nullptr : options_.away[static_cast<size_t>(worker)];
+  }
   Queue& queue(int worker) const { return workspaces_[static_cast<size_t>(worker)].queue(); }
   Device& device(int index) const { return *devices_[static_cast<size_t>(index)]; }
   const std::vector<Device*>& devices() const { return devices_; }
@@ -263,7 +270,7 @@ class Engine {
   std::vector<Buffer> frozen_;    // of each device but the first
   std::vector<Buffer> gathered_;  // states of learners whose memory is another device's
   Segment segment_;
-  int evaluators_ = 0;  // the first workers, who have as many threads as the evaluated model
+  int evaluators_ = 0;  // the first workers, who have a model as the evaluated one
   Workers workers_;     // last: its threads use all of the above
 };
 

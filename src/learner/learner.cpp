@@ -14,6 +14,7 @@ void expect_no_use_of_whole_gradient(const LearnerSetup& setup) {
   const char* use = setup.clip_norm > 0      ? "a clip norm"
                     : setup.batch.splits > 1 ? "a batch in parts"
                     : setup.shared_weights   ? "shared weights"
+                    : setup.away             ? "a device elsewhere"
                                              : nullptr;
   if (use) {
     fail(
@@ -51,16 +52,26 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
   const ParameterLayout& layout = *model.parameters();
   const size_t bytes = static_cast<size_t>(elements_) * size_of(layout.dtype);
   const bool pulled = setup.central[0] != nullptr, shared = setup.shared_weights != nullptr;
-  if (!shared) weights_[0] = device.allocate_zeroed(bytes);
+  assert(!setup.away || (!pulled && setup.batch.parts() == 1));
+  const auto allocate = [&](size_t n) {
+    return setup.away ? setup.away->allocate_pinned(n) : device.allocate_zeroed(n);
+  };
+  if (!shared) weights_[0] = allocate(bytes);
   if (pulled) weights_[1] = device.allocate_zeroed(bytes);
   for (size_t i = 0; !shared && !setup.shared_slot && i < setup.optimizer.slots.size(); ++i) {
     slots_.push_back(device.allocate_zeroed(bytes));
   }
-  if (!programs_update_) gradients_ = device.allocate_zeroed(bytes);
+  if (!programs_update_) gradients_ = allocate(bytes);
   if (setup.batch.splits > 1) part_gradients_ = device.allocate_zeroed(bytes);
   if (!shared) clip_ = GradientClip(device, setup.clip_norm);
-  states_ =
-      device.allocate_zeroed(static_cast<size_t>(layout.state_elements) * size_of(layout.dtype));
+  const size_t state_bytes = static_cast<size_t>(layout.state_elements) * size_of(layout.dtype);
+  states_ = allocate(state_bytes);
+  if (Device* const away = setup.away) {
+    const size_t frozen = static_cast<size_t>(layout.frozen_elements) * size_of(layout.dtype);
+    away_ = std::make_unique<const Away>(Away{
+        away->allocate_zeroed(bytes), away->allocate_zeroed(bytes),
+        away->allocate_zeroed(state_bytes), away->allocate_zeroed(frozen), device.make_queue()});
+  }
 
   std::vector<Route> routes;
   if (pulled) routes = {{0, 1}, {1, 0}};
@@ -70,15 +81,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
   for (size_t worker = 0; worker < workspaces.size(); ++worker) {
     if (!workspaces[worker]) continue;
     for (const Route route : routes) {
-      ReplicaView view;
-      view.parameters = weights(route.from);
-      view.next_parameters = weights(route.to);
-      view.gradients = (setup.batch.splits > 1 ? part_gradients_ : gradients_).data();
-      view.slots = addresses_of(slots_);
-      if (setup.shared_slot) view.slots[0] = setup.shared_slot;
-      view.states = states_.data();
-      view.frozen = setup.frozen;
-      view.central = setup.central[static_cast<size_t>(route.from)];
+      const ReplicaView view = away_ ? away_->view() : this->view(route);
       for (size_t program = 0; program < program_rows_.size(); ++program) {
         bound_[index(static_cast<int>(worker), route, program)] =
             std::make_unique<const BoundProgram>(model.training(program_rows_[program]), view,
@@ -88,9 +91,44 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
   }
 }
 
+ReplicaView Learner::view(Route route) const {
+  ReplicaView view;
+  view.parameters = weights(route.from);
+  view.next_parameters = weights(route.to);
+  view.gradients = (setup_.batch.splits > 1 ? part_gradients_ : gradients_).data();
+  view.slots = addresses_of(slots_);
+  if (setup_.shared_slot) view.slots[0] = setup_.shared_slot;
+  view.states = states_.data();
+  view.frozen = setup_.frozen;
+  view.central = setup_.central[static_cast<size_t>(route.from)];
+  return view;
+}
+
+ReplicaView Learner::Away::view() const {
+  ReplicaView view;
+  view.parameters = view.next_parameters = weights.data();
+  view.gradients = gradients.data();
+  view.states = states.data();
+  view.frozen = frozen.data();
+  return view;
+}
+
+void Learner::Away::take(Queue& queue, const Learner& learner) const {
+  queue.copy(weights.data(), learner.weights(0), weights.size());
+  queue.copy(states.data(), learner.states(), states.size());
+  queue.copy(frozen.data(), learner.setup_.frozen, frozen.size());
+}
+
+void Learner::land(Queue& queue, const UpdateStep& step, Route route) {
+  queue.copy(gradients_.data(), away_->gradients.data(), gradients_.size());
+  queue.copy(states_.data(), away_->states.data(), states_.size());
+  queue.finish();
+  if (updates_afterwards()) update(*away_->home, step, route);
+}
+
 Queue& Learner::begin(int worker) {
   Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
-  if (worker != last_worker_) queue.wait(*done_);
+  if (worker != last_worker_ && !away_) queue.wait(*done_);
   last_worker_ = worker;
   return queue;
 }
@@ -103,7 +141,7 @@ void Learner::take_steps(Queue& queue, int worker, Step step, int64_t rows, Rout
     const BoundProgram& bound = bound_for(worker, route, n);
     bound.execution.run(step);
     if (updates_afterwards()) update(queue, step.update, route);
-    queue.copy(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
+    queue.fetch(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
     step.inputs = setup_.batch.format.from_row(step.inputs, n);
     step.first_sample += static_cast<uint64_t>(n);
   }
@@ -122,7 +160,7 @@ void Learner::add_up_parts(int worker, Step step, int64_t rows, Route route,
     const size_t count = first == 0 ? 1 : 2;
     queue.math(dtype_).combine({factors.data(), count}, {terms.data(), count}, gradients_.data(),
                                elements_);
-    queue.copy(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
+    queue.fetch(&losses[static_cast<size_t>(part)], bound.loss, sizeof(float));
     step.inputs = setup_.batch.format.from_row(step.inputs, n);
     step.first_sample += static_cast<uint64_t>(n);
   }
@@ -144,8 +182,10 @@ void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const std::byte* const central = setup_.central[static_cast<size_t>(route.from)];
   for (const auto& [first, elements] : pieces_) {
     const int64_t at = first * static_cast<int64_t>(size_of(dtype_));
+    SlotAddresses slots = addresses_of(slots_, at);
+    if (setup_.shared_slot) slots[0] = setup_.shared_slot + at;
     math.update(*setup_.optimizer.rule, step,
-                {weights(route.from) + at, gradients() + at, addresses_of(slots_, at),
+                {weights(route.from) + at, gradients() + at, slots,
                  central ? central + at : nullptr, weights(route.to) + at, clip_.scale()},
                 elements);
   }
@@ -161,7 +201,7 @@ void Learner::idle_step(int worker, double pull, Route route) {
 }
 
 void Learner::take_shared(int worker) {
-  Queue& queue = begin(worker);
+  Queue& queue = away_ ? *away_->home : begin(worker);
   UpdateSpans spans{};
   spans.slots[0] = setup_.shared_slot;
   spans.next = weights_[0].data();

@@ -51,6 +51,9 @@ struct LearnerSetup {
   bool stays = false;
   /// What no learner changes (ParameterLayout's frozen buffer); null if there is nothing.
   std::byte* frozen = nullptr;
+  /// Where the programs run, if elsewhere than where the learner's memory is, which is then the
+  /// host's. They leave the gradient.
+  Device* away = nullptr;
 };
 
 /// Owns its replica, in a device's memory. Learners that are pulled have their weights twice: a
@@ -60,6 +63,9 @@ struct LearnerSetup {
 /// Steps are the work of a worker's queue, in its workspace, which others use between them. Each
 /// begins when the learner's last one is done, wherever that ran. One thread at a time, whose
 /// OpenMP width must be CompileOptions::threads.
+///
+/// A learner whose programs run away from home takes there what a step reads, fetches what it
+/// leaves, and is done when `step` returns.
 class Learner {
  public:
   /// Which side a step reads, and which it writes.
@@ -68,21 +74,24 @@ class Learner {
   };
 
   /// `model` must have been asked for the training programs before the workspaces were made, which
-  /// are by worker, of this device, and null for workers that never run this learner. Throws Error
-  /// if the programs update (CompileOptions::update) and the setup needs the whole gradient first:
-  /// for a clip norm, a batch in parts or shared weights.
+  /// are by worker, of the device where the programs run, and null for workers that never run this
+  /// learner. `device`: where its memory is. Throws Error if the programs update
+  /// (CompileOptions::update) and the setup needs the whole gradient first: for a clip norm, a
+  /// batch in parts, shared weights, or programs that run elsewhere.
   Learner(CompiledModel& model, const LearnerSetup& setup, Device& device,
           std::span<const Workspace* const> workspaces);
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
   /// central model's side `route.from`. Calls `before_update()` before any weight is written, and
   /// writes none if it returns false. Leaves the mean loss of each of the batch's parts, before the
-  /// update, in `losses` (mean_loss makes one of them). Allocates nothing.
+  /// update, in `losses`, which allocate_pinned of the programs' device has handed out (mean_loss
+  /// makes one of them). Allocates nothing.
   template <typename F>
   void step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
             std::span<float> losses, F before_update) {
     Queue& queue = begin(worker);
     step.update = setup_.optimizer.at(lr, pull);
+    if (away_) away_->take(queue, *this);
     if (setup_.batch.steps > 1) {
       if (before_update()) take_steps(queue, worker, step, rows, route, losses);
       queue.mark(*done_);
@@ -95,8 +104,9 @@ class Learner {
     } else {
       const BoundProgram& bound = bound_for(worker, route, rows);
       updates = bound.execution.run(step, before_update);
-      queue.copy(losses.data(), bound.loss, sizeof(float));
+      queue.fetch(losses.data(), bound.loss, sizeof(float));
     }
+    if (away_) return land(queue, step.update, route);
     if (updates && updates_afterwards()) update(queue, step.update, route);
     queue.mark(*done_);
   }
@@ -132,7 +142,19 @@ class Learner {
     const float* loss;
   };
 
-  /// Where clipping, or a batch in parts, needs the whole gradient first.
+  /// Of a learner whose memory is the host's: what its programs work on elsewhere.
+  struct Away {
+    Buffer weights, gradients, states, frozen;
+    std::unique_ptr<Queue> home;  // for work where the learner's memory is
+
+    void take(Queue& queue, const Learner& learner) const;
+    ReplicaView view() const;
+  };
+
+  /// Of a step away from home: its gradient and states come home, and the weights change there.
+  void land(Queue& queue, const UpdateStep& step, Route route);
+  ReplicaView view(Route route) const;
+  /// Where clipping, a batch in parts, or a device elsewhere, needs the whole gradient first.
   bool updates_afterwards() const { return !programs_update_ && !setup_.shared_weights; }
   /// The worker's queue, in which a step of this learner may begin.
   Queue& begin(int worker);
@@ -164,6 +186,7 @@ class Learner {
   const std::vector<const Workspace*> workspaces_;  // by worker
   Buffer weights_[2], gradients_, part_gradients_, states_;
   std::vector<Buffer> slots_;
+  std::unique_ptr<const Away> away_;  // else null
   GradientClip clip_;
   const std::vector<ParameterLayout::Piece> pieces_;  // of an update after the programs
   std::unique_ptr<Event> done_;

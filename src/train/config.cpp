@@ -65,7 +65,7 @@ const std::array kTable = {
         "worker", "KIND:KEY=V,..",
         "of hogbatch and adaptive ones, repeatable: live:threads=1,batch=1-64 changes the model "
         "as hogwild does; replica:threads=1,batch=128-2048 makes steps on a copy, which is "
-        "merged",
+        "merged; replica:device=cuda,batch=512-8192 on a GPU",
         &O::worker, !kMayChange, ' '},
     OptionEntry{"merge", "NAME",
                 "of hogbatch's replicas: difference, or overwrite, which loses what others did",

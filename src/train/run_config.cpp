@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/range_source.h"
 #include "device/hogwild_sgd.h"
+#include "kernels/kernel.h"
 #include "kernels/precision.h"
 #include "learner/async_engine.h"
 #include "learner/noise_probe.h"
@@ -140,27 +141,40 @@ data::PipelineOptions RunConfig::training_batches(int learners) const {
   // A learner that exchanges every time may be two iterations ahead of another, whose batch keeps
   // its buffer. With a longer period the buffers are the limit.
   p.least_depth = 4 * learners;
-  return with_memory_for(find_device(device.kind), p);
+  Device* const away = first_away();
+  return with_memory_for(away ? *away : find_device(device.kind), p);
 }
 
 CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChooser* chooser,
                                           size_t worker) const {
   CompileOptions compile;
-  compile.device = device.kind;
+  const WorkerConfig* const own = team.workers.empty() ? nullptr : &team.workers[worker];
+  const bool away = own && own->is_away();
+  compile.device = away ? own->device : device.kind;
   compile.precision = precision;
   compile.tf32 = options.precision == "tf32";
-  compile.threads =
-      team.workers.empty() ? team.threads.threads : team.workers[worker].threads_per_node();
-  compile.programs = team.arrangement.learners;
+  compile.threads = own ? own->threads_per_node() : team.threads.threads;
+  compile.programs = away ? 1 : team.arrangement.learners;
   // On a GPU one launch updates all, where each parameter's would be one.
   const bool one_update = !find_device(device.kind).is_host() && !is_live(team);
   const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients() ||
-                                    (team.async && !is_live(team)) || one_update;
+                                    (team.async && !is_live(team)) || one_update || away;
   if (!whole_gradient_first) compile.update = optimizer_of(team);
-  const bool replica = !team.workers.empty() && team.workers[worker].replica;
-  compile.updates_in_place = !replica && (!team.sync || !team.sync->traits().overlaps);
+  compile.updates_in_place =
+      !(own && own->replica) && (!team.sync || !team.sync->traits().overlaps);
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;
+}
+
+Device* RunConfig::first_away() const {
+  if (teams.empty() || teams.front().workers.empty()) return nullptr;
+  return away_device(teams.front().workers.back());
+}
+
+bool RunConfig::has_kernels(std::string_view op) const {
+  const Device* const away = first_away();
+  return supports(find_device(device.kind).kernels(), op) &&
+         (!away || supports(away->kernels(), op));
 }
 
 bool RunConfig::is_live(const TeamConfig& team) const {
@@ -177,6 +191,10 @@ EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape
                        optimizer_of(team),        clip_norm,    seed};
   engine.pace = pace;
   engine.world = world();
+  for (const WorkerConfig& worker : team.workers) {
+    const auto nodes = static_cast<size_t>(worker.nodes());
+    engine.away.insert(engine.away.end(), nodes, away_device(worker));
+  }
   return engine;
 }
 
@@ -209,11 +227,13 @@ LearnerMemory RunConfig::memory(Models models, const TeamConfig& team,
   double arenas = 0, bound = 0;
   for (size_t w = 0; w < models.size(); ++w) {
     o.batch.sizes = node_worker(team.workers[w], *team.async, batch).rows;
-    all = memory_of(*models[w], *team.async, o);
+    const LearnerMemory own = memory_of(*models[w], *team.async, o);
     const int nodes = team.workers[w].nodes();
-    arenas += nodes * all.arena;
     // Each node's programs are bound on its own thread.
-    bound += nodes * all.bound / (all.learners * all.workers);
+    bound += nodes * own.bound / (own.learners * own.workers);
+    // What a worker away has there is not the run's device's; here it has a gradient more.
+    arenas += team.workers[w].is_away() ? own.evaluated : nodes * own.arena;
+    if (!team.workers[w].is_away()) all = own;
   }
   all.arena = arenas / all.workers;
   all.bound = bound;

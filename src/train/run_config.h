@@ -106,6 +106,8 @@ struct RunConfig {
                                  int64_t samples) const;
   /// What that engine will allocate.
   LearnerMemory memory(Models models, const TeamConfig& team, const BatchShape& shape) const;
+  /// Whether all its devices have kernels for the op.
+  bool has_kernels(std::string_view op) const;
   /// Whether nodes change one set of weights in no order, which the real clock allows.
   bool is_live(const TeamConfig& team) const;
   /// Training images on which to measure the batch-norm statistics of the evaluated model; 0 for
@@ -114,6 +116,8 @@ struct RunConfig {
   int64_t bn_images(const TeamConfig& team, bool states) const;
 
  private:
+  /// Of unlike workers the first that is away from the run's device; else null.
+  Device* first_away() const;
   Optimizer optimizer_of(const TeamConfig& team) const;
   EngineOptions engine_options(const TeamConfig& team, const BatchShape& shape) const;
 };

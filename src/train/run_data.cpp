@@ -6,7 +6,6 @@
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "kernels/kernel.h"
 #include "train/notes.h"
 #include "train/train.h"
 
@@ -24,7 +23,7 @@ std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
     own.info.normalisation = config.normalisation;
   }
   const bool takes_rows = config.model != kOwnModel && find_model(config.model).sparse_rows &&
-                          supports(find_device(config.device.kind).kernels(), "sparse_dense");
+                          config.has_kernels("sparse_dense");
   return std::make_shared<const data::Dataset>(takes_rows ? std::move(own) : own.dense());
 }
 

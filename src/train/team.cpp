@@ -82,7 +82,8 @@ std::vector<std::unique_ptr<CompiledModel>> compile(const Graph& forward, const 
     CompiledModel& model = *models.emplace_back(std::make_unique<CompiledModel>(forward, options));
     for (const int64_t rows : batch.program_rows()) model.training(rows);
     // Whoever has as many threads helps to evaluate.
-    if (options.threads != models.front()->options().threads) continue;
+    const CompileOptions& first = models.front()->options();
+    if (options.threads != first.threads || options.device != first.device) continue;
     Evaluator::compile(model, dataset.test->size(),
                        evaluation_rows(batch.part_rows(), dataset.test->size()));
     if (images_measured(model, run, team) > 0) {

@@ -49,9 +49,10 @@ void set_key(WorkerConfig& worker, std::string_view all, std::string_view key,
   } else if (key == "beta" && !worker.replica) {
     worker.beta = number_in<double>(all, key, value, 0.001, 1);
   } else if (key == "device") {
-    if (value != "cpu") {
-      fail_usage("`worker` {}: device {} does not exist yet in this version, which knows cpu", all,
-                 value);
+    std::string_view rest = value;
+    worker.device = cut(rest, ':');
+    if (value.find(':') != value.npos) {
+      worker.device_index = number_in<int>(all, key, rest, 0, kMostLearners);
     }
   } else {
     const std::vector<std::string_view> known =
@@ -78,6 +79,37 @@ WorkerConfig worker_of(std::string_view text) {
   return worker;
 }
 
+/// A worker on the run's own device is not away. `home`: the run's.
+void settle_device(WorkerConfig& worker, const DeviceList& home) {
+  if (worker.device == home.kind && worker.device_index == 0) worker.device.clear();
+  if (!worker.is_away()) return;
+  const std::string& name = worker.device;
+  if (!is_device(name)) {
+    const std::vector<std::string_view> known{"cpu", kGpus};
+    fail_usage("`worker` {}: there is no device '{}'; choose cpu or {}{}", worker.kind(), name,
+               kGpus, did_you_mean(name, known));
+  }
+  const DeviceKind kind = device_kind(name);
+  if (kind.devices == 0) {
+    fail_usage("`worker` {}: device {}: there is no GPU: {}", worker.kind(), name, kind.why_none);
+  }
+  if (worker.device_index >= kind.devices) {
+    fail_usage("`worker` {}: this process may use {} of kind {}, counted from 0", worker.kind(),
+               count(kind.devices, "device"), name);
+  }
+  if (!worker.replica) {
+    fail_usage("`worker` live: it changes the model where that lies, on {}; a replica can be on {}",
+               home.kind, name);
+  }
+  if (device_kind(home.kind).cpus.empty()) {
+    fail_usage("`worker` {}: a worker on {} needs the model on the CPU; write `device` cpu",
+               worker.kind(), name);
+  }
+  if (worker.threads != 1) {
+    fail_usage("`worker` {}: on {} it has one thread, which gives the work", worker.kind(), name);
+  }
+}
+
 /// Sizes of steps are least·α^i, and multiples of the smallest of all.
 void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) {
   if (worker.least % smallest != 0) {
@@ -95,9 +127,10 @@ void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) 
   }
 }
 
-/// All cores but one, and the last one. A live worker's sizes are the paper's. A replica's smallest
-/// is that at which a core computes rows of the mlp of 8×512 at nine tenths of its best speed, and
-/// its largest, as the paper's, 16 times that.
+/// All cores but one, and a GPU if there is one, or else the last core. Sizes of a live worker, and
+/// of a replica on a GPU, are the paper's. Another replica's smallest is that at which a core
+/// computes rows of the mlp of 8×512 at nine tenths of its best speed, and its largest, as the
+/// paper's, 16 times that.
 std::string default_workers(const TrainOptions& o) {
   const int cores = device_kind(device_list(o.device).kind).cores;
   const auto algorithm = algorithm_of(o);
@@ -107,9 +140,13 @@ std::string default_workers(const TrainOptions& o) {
     return fmt::format("{}:threads={},batch={}-{}", kind, threads, least, most);
   };
   const int first = std::max(1, cores - 1);
+  const bool gpu = o.device == "cpu" && !is_missing(kGpus);
+  const std::string on_gpu = fmt::format(",device={}", kGpus);
   if (!algorithm->traits().merges) {
-    return worker("live", first, 1, 64) + ' ' + worker("replica", 1, 128, 2048);
+    return worker("live", first, 1, 64) + ' ' +
+           (gpu ? worker("replica", 1, 512, 8192) + on_gpu : worker("replica", 1, 128, 2048));
   }
+  if (gpu) return worker("replica", first, 16, 256) + ' ' + worker("replica", 1, 16, 256) + on_gpu;
   return worker("replica", first, 16, 256) + (cores > 1 ? ' ' + worker("replica", 1, 16, 256) : "");
 }
 
@@ -123,11 +160,18 @@ std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& o) {
   return make_async(o.sync, {sync_options(o, 1), o.gossip_probability, merge_of(o)});
 }
 
+Device* away_device(const WorkerConfig& worker) {
+  return worker.is_away() ? &find_device(worker.device, worker.device_index) : nullptr;
+}
+
 std::string text_of(const std::vector<WorkerConfig>& workers) {
   std::string text;
   for (const WorkerConfig& w : workers) {
-    text += fmt::format("{}a {} of {}, batches of {}", text.empty() ? "" : "; ",
-                        w.replica ? "replica" : "live worker", count(w.threads, "thread"), w.least);
+    text += fmt::format("{}a {} {}, batches of {}", text.empty() ? "" : "; ",
+                        w.replica ? "replica" : "live worker",
+                        w.is_away() ? fmt::format("on {}:{}", w.device, w.device_index)
+                                    : "of " + count(w.threads, "thread"),
+                        w.least);
     if (w.most > w.least) text += fmt::format(" to {}", w.most);
   }
   return text;
@@ -149,6 +193,12 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
     if (!one.empty()) workers.push_back(worker_of(one));
   }
   if (workers.empty()) fail_usage("`worker`: there is none; write {}", kForm);
+  const DeviceList home = device_list(o.device);
+  for (WorkerConfig& worker : workers) settle_device(worker, home);
+  const auto at_home = [](const WorkerConfig& worker) { return !worker.is_away(); };
+  if (std::stable_partition(workers.begin(), workers.end(), at_home) == workers.begin()) {
+    fail_usage("`worker`: all are on {0}; write `device` {0}", workers.front().device);
+  }
   int nodes = 0;
   int64_t smallest = workers.front().least;
   for (const WorkerConfig& worker : workers) {
@@ -159,7 +209,7 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
     fail_usage("`worker`: they have {} threads; at most {} can train", nodes, kMostLearners);
   }
   const auto algorithm = algorithm_of(o);
-  const int most = device_kind(device_list(o.device).kind).threads;
+  const int most = device_kind(home.kind).threads;
   for (const WorkerConfig& worker : workers) {
     if (!worker.replica && algorithm->traits().merges) {
       fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16",
@@ -239,7 +289,7 @@ std::vector<WorkerReport> worker_reports(const std::vector<WorkerConfig>& worker
     const WorkerState& state = place.workers[w];
     WorkerReport r;
     r.kind = workers[w].kind();
-    r.device = device;
+    r.device = workers[w].is_away() ? workers[w].device : device;
     r.nodes = workers[w].nodes();
     r.batch = state.size * batch;
     r.batch_min = state.least * batch;

@@ -14,6 +14,9 @@ namespace crossbow {
 /// KIND:key=value,… of `worker`. A plain value.
 struct WorkerConfig {
   bool replica = false;  // else live
+  /// Where its steps run, if elsewhere than the run's others; else empty.
+  std::string device = {};
+  int device_index = 0;
   /// Of a live worker as many nodes, of one thread each; of a replica the threads of its one node.
   int threads = 1;
   int64_t least = 1, most = 1;  // rows of its steps
@@ -22,13 +25,14 @@ struct WorkerConfig {
   int nodes() const { return replica ? 1 : threads; }
   int threads_per_node() const { return replica ? threads : 1; }
   std::string kind() const { return replica ? "replica" : "live"; }
+  bool is_away() const { return !device.empty(); }
 };
 
 /// "a live worker of 1 thread, batches of 1 to 64; a replica of 1 thread, batches of 64 to 1024".
 std::string text_of(const std::vector<WorkerConfig>& workers);
 
-/// Of options whose algorithm has unlike workers and whose `worker` is set. Throws UsageError for a
-/// text that says something else, or sizes that do not fit each other.
+/// Of options whose algorithm has unlike workers and whose `worker` is set; those away come last.
+/// Throws UsageError for a text that says something else, or sizes that do not fit each other.
 std::vector<WorkerConfig> workers_of(const TrainOptions& options);
 
 /// Whether the algorithm of that name has unlike workers.
@@ -44,6 +48,8 @@ void validate_workers(const TrainOptions& options);
 
 /// As AsyncOptions has it; valid as long as the options.
 std::string_view merge_of(const TrainOptions& options);
+/// Null of a worker that is not away.
+Device* away_device(const WorkerConfig& worker);
 /// Rows of the worker's steps, ascending.
 std::vector<int64_t> step_rows(const WorkerConfig& worker, const AsyncAlgorithm& algorithm);
 /// Of such options.

@@ -12,6 +12,7 @@
 #include "learner/async_engine.h"
 #include "learner/quadratic.h"
 #include "support/error_text.h"
+#include "support/late_device.h"
 #include "support/node_states.h"
 
 namespace crossbow::testing {
@@ -77,6 +78,7 @@ struct Workers {
   const char* sync = "adaptive-hogbatch";
   std::string_view merge = {};
   const char* device = "ref";
+  const char* away = nullptr;  // where the last worker's programs run, if elsewhere
   Clock clock = Clock::virtual_time;
   double weight_decay = 0.01, rate_exponent = 0.5;
   bool faulty = false;
@@ -109,17 +111,22 @@ class Engine {
     o.device = run.device;
     if (run.live()) o.update = make_hogwild_sgd(run.weight_decay);
     std::vector<CompiledModel*> by_node;
+    EngineOptions e;
+    e.optimizer = run.live() ? *o.update : make_sgd({0, run.weight_decay});
     for (const NodeWorker& worker : run.workers()) {
       if (!models_.empty()) o.parameters = models_.front()->parameters();
+      if (run.away && models_.size() == 2) {
+        o.device = run.away;
+        o.update.reset();
+        e.away = {nullptr, nullptr, nullptr, &find_device(run.away)};
+      }
       models_.push_back(std::make_unique<CompiledModel>(regression(0, run.faulty), o));
       for (const int64_t rows : worker.rows) models_.back()->training(rows);
       by_node.insert(by_node.end(), static_cast<size_t>(worker.terms.nodes), models_.back().get());
     }
-    EngineOptions e;
     e.learners = static_cast<int>(by_node.size());
     e.threads = {1, e.learners, 1};
     e.batch = {kGrain, kSamples % kGrain, 1, BatchFormat::dense(kInputs)};
-    e.optimizer = run.live() ? *o.update : make_sgd({0, run.weight_decay});
     e.seed = kSeed;
     AsyncOptions options;
     options.merge = run.merge;
@@ -323,6 +330,38 @@ TEST(Hogbatch, FollowsItsEquations) {
   }
 }
 
+/// Its device computes with the same kernels, so the bits tell whether all that a step needs comes
+/// there and back.
+TEST(Hogbatch, AReplicaElsewhereChangesNoBits) {
+  for (const char* sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
+    RowData data;
+    const Workers here{.sync = sync, .device = "cpu"};
+    Workers elsewhere = here;
+    elsewhere.away = "late";
+    Engine all_here(here), one_elsewhere(elsewhere);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      all_here.run(data);
+      EXPECT_EQ(one_elsewhere.run(data), kAll);
+      EXPECT_EQ(one_elsewhere.z(), all_here.z()) << sync;
+      EXPECT_EQ(one_elsewhere.losses, all_here.losses) << sync;
+    }
+  }
+}
+
+/// As a GPU that is lost.
+TEST(Hogbatch, OthersTakeTheRowsOfADeviceThatFails) {
+  for (const Clock clock : {Clock::virtual_time, Clock::real}) {
+    RowData data;
+    const WithLateOptions options({.failing_work = 60});
+    Engine engine(Workers{.device = "cpu", .away = "late", .clock = clock});
+    for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(engine.run(data), kAll);
+    const auto failures = engine->take_failures();
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].node, 3);
+    EXPECT_GE(rows_learned(engine->state().place.nodes), 3 * kSamples);
+  }
+}
+
 /// Sizes that move are what the adaptive one is for.
 TEST(Hogbatch, TheAdaptiveOnesMoveTheirSizes) {
   for (const char* sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
@@ -337,9 +376,10 @@ TEST(Hogbatch, TheAdaptiveOnesMoveTheirSizes) {
 
 /// Stopped after any number of turns, and gone on with by another engine.
 TEST(Hogbatch, GoesOnWithTheSameBits) {
-  for (const Workers& run : {Workers{.device = "cpu"}, Workers{.device = "late"},
-                             Workers{.sync = "adaptive-sgd", .device = "cpu"},
-                             Workers{.sync = "adaptive-sgd", .device = "late"}}) {
+  for (const Workers& run :
+       {Workers{.device = "cpu"}, Workers{.device = "late"},
+        Workers{.device = "cpu", .away = "late"}, Workers{.sync = "adaptive-sgd", .device = "cpu"},
+        Workers{.sync = "adaptive-sgd", .device = "late"}}) {
     const char* const device = run.device;
     RowData data;
     Engine whole(run);
@@ -379,11 +419,13 @@ TEST(Hogbatch, LearnsOnTheRealClock) {
   for (const char* sync : {"hogbatch", "adaptive-hogbatch", "adaptive-sgd"}) {
     for (const std::string_view merge : {"difference", "overwrite", ""}) {
       if ((sync == std::string("adaptive-sgd")) != merge.empty()) continue;
-      for (const char* device : {"ref", "cpu"}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", sync, merge, device));
+      for (const char* away : {"", "late", "late-ref"}) {
+        const char* const device = away == std::string("late-ref") ? "ref" : "cpu";
+        SCOPED_TRACE(fmt::format("{} {} {} {}", sync, merge, device, away));
         RowData data;
-        Engine engine(
-            Workers{.sync = sync, .merge = merge, .device = device, .clock = Clock::real});
+        Workers run{.sync = sync, .merge = merge, .device = device, .clock = Clock::real};
+        if (*away) run.away = away;
+        Engine engine(run);
         double first = 0, last = 0;
         // How many updates an epoch has depends on which worker is given a core.
         for (int epoch = 0; epoch < 6 || (last >= 0.9 * first && epoch < 200); ++epoch) {

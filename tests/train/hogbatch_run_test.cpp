@@ -8,6 +8,7 @@
 
 #include "core/file.h"
 #include "support/error_text.h"
+#include "support/gpu.h"
 #include "support/node_states.h"
 #include "support/text.h"
 #include "train/checkpoints.h"
@@ -85,6 +86,32 @@ TEST_F(HogbatchRuns, BothTrainOnEachRow) {
   }
 }
 
+/// "late" computes with the CPU's kernels; a net of convolutions has weights in blocks there.
+TEST_F(HogbatchRuns, AReplicaElsewhereChangesNoBits) {
+  for (const std::string sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
+    const auto trained = [&](const std::string& device) {
+      TrainOptions o = options(sync + device, sync);
+      o.deterministic = true;
+      o.worker = fmt::format("{}:batch=2-8 replica:device={},batch=16-32",
+                             sync == "adaptive-sgd" ? "replica" : "live", device);
+      const TrainResult r = train(tiny_net, o);
+      EXPECT_EQ(r.workers.back().device, device);
+      return load(*o.out);
+    };
+    expect_same_bits(trained("cpu"), trained("late"));
+  }
+}
+
+TEST_F(HogbatchRuns, OnAnotherDeviceOrNoneAWorkerLearns) {
+  for (const char* device : {"late", "late:1", "cpu"}) {
+    TrainOptions o = options(std::string("on-") + device);
+    o.worker = fmt::format("live:batch=2-8 replica:device={},batch=16-32", device);
+    const TrainResult r = train(tiny_net, o);
+    EXPECT_EQ(r.workers[0].rows + r.workers[1].rows, 3 * 175);
+    EXPECT_LT(r.history.back().train_loss, r.history.front().train_loss);
+  }
+}
+
 TEST_F(HogbatchRuns, WorkersAreChosenByTheDevicesCores) {
   TrainOptions o = options("by-name");
   o.worker.reset();
@@ -93,6 +120,7 @@ TEST_F(HogbatchRuns, WorkersAreChosenByTheDevicesCores) {
   ASSERT_EQ(c.teams[0].workers.size(), 2u);
   EXPECT_EQ(c.teams[0].workers[0].threads, std::max(1, device_kind("cpu").cores - 1));
   EXPECT_TRUE(c.teams[0].workers[1].replica);
+  EXPECT_EQ(c.teams[0].workers[1].device, testing::has_gpu() ? "cuda" : "");
   EXPECT_EQ(c.batch, 1);
   EXPECT_EQ(option_text(resolve(c.options, Recipe{}).options, *find_option("worker")),
             option_text(c.options, *find_option("worker")));
@@ -205,7 +233,19 @@ TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
   expect_says(worker("live:batch=1-100"), "they reach 64 or 128, not 100");
   expect_says(worker("live:batch=4 replica:batch=6"),
               "must be a multiple of the smallest of all, 4");
-  expect_says(worker("replica:device=cuda"), "does not exist yet");
+  expect_says(worker("replica:device=cudo"), "there is no device 'cudo'; choose cpu or cuda");
+  if (!testing::has_gpu()) {
+    expect_says(worker("replica:device=cuda"), "device cuda: there is no GPU: ");
+  }
+  expect_says(worker("replica:device=late"), "all are on late; write `device` late");
+  expect_says(worker("live replica:device=late:9"), "this process may use 4 devices of kind late");
+  expect_says(worker("live live:device=late"), "it changes the model where that lies, on cpu");
+  expect_says(worker("live replica:device=late,threads=2"), "on late it has one thread");
+  expect_says(refusal([](TrainOptions& o) {
+                o.device = "late";
+                o.worker = "live replica:device=late-ref";
+              }),
+              "a worker on late-ref needs the model on the CPU");
   expect_says(worker("replica:batch=256"), "`batch` 256");
   expect_says(worker("live:batch=1 replica:batch=256"), "its smallest batch, 256, is more than");
   expect_says(refusal([](TrainOptions& o) { o.learners = 2; }), "`learners`");

@@ -41,6 +41,22 @@ class OnGpuRun : public ::testing::Test {
   int runs_made_ = 0;
 };
 
+/// The model lies on the CPU, in the CPU's layouts.
+TEST_F(OnGpuRun, AReplicaOfUnlikeWorkersIsTheReferencesButForRounding) {
+  const auto of = [&](const std::string& device, const std::string& replica) {
+    TrainOptions o = options("adaptive-hogbatch", device);
+    o.learners.reset();
+    o.threads_per_learner.reset();
+    o.worker = "live:batch=2-8 replica:device=" + replica + ",batch=16-32";
+    o.deterministic = true;
+    o.epochs = 2;
+    return trained(o);
+  };
+  const std::vector<float> found = of("cpu", gpu());
+  EXPECT_LT(relative_error(found, of("ref", "ref")), 2e-5);
+  EXPECT_EQ(found, of("cpu", gpu()));
+}
+
 class OnGpuAlgorithms : public OnGpuRun, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(OnGpuAlgorithms, AreTheReferencesButForRounding) {

@@ -1,28 +1,46 @@
-// Copies between layouts, none of which has blocks here, and between float and bf16.
+// Copies between layouts, and between float and bf16. Blocks are those of tensors that a CPU's
+// programs share.
+#include <limits>
+
 #include "core/error.h"
 #include "kernels/cuda/prepare.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
-/// A tensor's strides by dimension; those in front that it lacks have one index.
+constexpr size_t kMostBlocks = 4;
+
+/// A tensor's strides by dimension, and its blocks, innermost first; dimensions in front that it
+/// lacks have one index.
 struct Strides {
-  int64_t sizes[4], steps[4];
+  int32_t sizes[4], steps[4];
+  int32_t blocks = 0, block_dims[kMostBlocks] = {}, block_sizes[kMostBlocks] = {};
 
   explicit Strides(const Layout& layout) {
     const int missing = 4 - layout.shape.rank();
     for (int d = 0; d < 4; ++d) {
-      sizes[d] = d < missing ? 1 : layout.shape[d - missing];
-      steps[d] = d < missing ? 0 : layout.strides[d - missing];
+      sizes[d] = d < missing ? 1 : static_cast<int32_t>(layout.shape[d - missing]);
+      steps[d] = d < missing ? 0 : static_cast<int32_t>(layout.strides[d - missing]);
+    }
+    for (auto block = layout.blocks.rbegin(); block != layout.blocks.rend(); ++block) {
+      block_dims[blocks] = block->dim + missing;
+      block_sizes[blocks++] = static_cast<int32_t>(block->size);
     }
   }
-  /// Of the i-th element in row-major order.
-  CROSSBOW_GPU int64_t offset(int64_t i) const {
-    int64_t at = 0;
+  /// Of the i-th element in row-major order; see Layout::offset.
+  CROSSBOW_GPU int32_t offset(int32_t i) const {
+    int32_t index[4], at = 0, step = 1;
     for (int d = 3; d >= 0; --d) {
-      at += i % sizes[d] * steps[d];
+      index[d] = i % sizes[d];
       i /= sizes[d];
     }
+    for (int b = 0; b < blocks; ++b) {
+      int32_t& inner = index[block_dims[b]];
+      at += inner % block_sizes[b] * step;
+      inner /= block_sizes[b];
+      step *= block_sizes[b];
+    }
+    for (int d = 0; d < 4; ++d) at += index[d] * steps[d];
     return at;
   }
 };
@@ -34,7 +52,8 @@ struct Copy {
   To* to;
 
   CROSSBOW_GPU void operator()(int64_t i) const {
-    to[to_strides.offset(i)] = from[from_strides.offset(i)];
+    const auto at = static_cast<int32_t>(i);
+    to[to_strides.offset(at)] = from[from_strides.offset(at)];
   }
 };
 
@@ -50,16 +69,18 @@ struct Cast {
 PreparedKernel prepare(const Layout& from, const Layout& to, int) {
   const auto known = [](const Layout& layout) {
     const bool numbers = layout.dtype == DType::f32 || layout.dtype == DType::bf16;
-    return numbers && layout.blocks.empty() && layout.shape.rank() <= 4;
+    return numbers && layout.blocks.size() <= kMostBlocks && layout.shape.rank() <= 4 &&
+           layout.elements() <= std::numeric_limits<int32_t>::max();
   };
   if (!known(from) || !known(to)) fail("{} cannot convert {} to {}", kDevice, from.str(), to.str());
   PreparedKernel kernel = prepared({from}, {to});
-  kernel.bind = [=, n = from.elements()](const Operands& o) {
+  // Padding stays as it is.
+  kernel.bind = [=, n = from.shape.elements()](const Operands& o) {
     return with_storage(from.dtype, [&](auto f) {
       return with_storage(to.dtype, [&](auto t) -> Call {
         using From = decltype(f);
         using To = decltype(t);
-        if (from.strides == to.strides) {
+        if (from.blocks.empty() && to.blocks.empty() && from.strides == to.strides) {
           const Cast<From, To> cast{as<From>(o.inputs[0]), as<To>(o.outputs[0])};
           return [=](const Step&) { for_each(n, cast); };
         }
