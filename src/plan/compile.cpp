@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <list>
 #include <set>
@@ -29,6 +30,7 @@ class Compiler {
     find_gradients();
     find_last_readers();
     prepare_nodes();
+    settle_inputs();
     settle_parameters();
     find_own_updates();
     for (size_t id = 0; id < graph_.nodes().size(); ++id) place_source(static_cast<int32_t>(id));
@@ -105,27 +107,53 @@ class Compiler {
   }
 
   void prepare_nodes() {
-    const KernelRegistry& kernels = KernelRegistry::of(kernels_);
     prepared_.resize(graph_.nodes().size());
     for (size_t id = 0; id < prepared_.size(); ++id) {
       const Node& node = graph_.nodes()[id];
       if (is_source(node)) continue;
-      const PrepareFn prepare = kernels.find(node.op->name);
-      if (!prepare) {
-        fail("layer {}: device '{}' has no kernel for the op '{}'", node.name, options_.device,
-             node.op->name);
-      }
-      std::vector<std::optional<Layout>> offered, required(node.outputs.size());
-      for (Value v : node.inputs) offered.push_back(offered_layout(v));
+      std::vector<std::optional<Layout>> required(node.outputs.size());
       for (size_t i = 0; i < required.size() && options_.parameters; ++i) {
         const auto it = gradients_.find({static_cast<int32_t>(id), static_cast<int32_t>(i)});
         if (it != gradients_.end()) {
           required[i] = options_.parameters->find(it->second[0])->layout;
         }
       }
-      prepared_[id] = prepare({graph_, node, offered, required, device_, precision_, options_.tf32,
-                               options_.threads, crowded_, options_.chooser});
+      prepared_[id] = prepare(node, required);
     }
+  }
+
+  PreparedKernel prepare(const Node& node, std::span<const std::optional<Layout>> required) const {
+    const PrepareFn prepare = KernelRegistry::of(kernels_).find(node.op->name);
+    if (!prepare) {
+      fail("layer {}: device '{}' has no kernel for the op '{}'", node.name, options_.device,
+           node.op->name);
+    }
+    std::vector<std::optional<Layout>> offered;
+    for (Value v : node.inputs) offered.push_back(offered_layout(v));
+    return prepare({graph_, node, offered, required, device_, precision_, options_.tf32,
+                    options_.threads, crowded_, options_.chooser});
+  }
+
+  /// A batch may be written at once as all its readers want it.
+  void settle_inputs() {
+    for (const int32_t id : graph_.find("input")) {
+      const std::optional<Layout> wish = common_wish({id, 0});
+      if (!wish || *wish == prepared_[id].outputs[0]) continue;
+      prepared_[id] = prepare(graph_.nodes()[id], std::array{wish});
+    }
+  }
+
+  std::optional<Layout> common_wish(Value v) const {
+    std::optional<Layout> common;
+    for (size_t user = 0; user < prepared_.size(); ++user) {
+      const std::vector<Value>& inputs = graph_.nodes()[user].inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i] != v) continue;
+        if (common && *common != prepared_[user].inputs[i]) return {};
+        common = prepared_[user].inputs[i];
+      }
+    }
+    return common;
   }
 
   /// A parameter lies as the kernel that writes its gradient wants; without a gradient, as its

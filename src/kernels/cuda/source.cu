@@ -1,6 +1,7 @@
 #include "graph/source.h"
 
 #include "kernels/cuda/prepare.h"
+#include "kernels/cuda/strides.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
@@ -15,6 +16,20 @@ struct Input {
   }
 };
 
+/// Of floats that are to lie elsewhere or as another type.
+template <typename T>
+struct Converted {
+  const Step* step;
+  int slot;
+  Strides strides;
+  T* y;
+
+  CROSSBOW_GPU void operator()(int64_t i) const {
+    y[strides.offset(static_cast<int32_t>(i))] =
+        static_cast<const float*>(step->inputs[static_cast<size_t>(slot)])[i];
+  }
+};
+
 struct Fill {
   float value;
   float* y;
@@ -24,10 +39,24 @@ struct Fill {
 
 PreparedKernel prepare_input(const PrepareContext& context) {
   const TensorType& type = context.node.outputs[0];
-  const Layout y = Layout::plain(type.shape, type.dtype);
-  PreparedKernel kernel = prepared({}, {y});
-  kernel.bind = [slot = context.node.attrs<InputAttributes>().slot,
-                 n = y.elements()](const Operands& o) -> Call {
+  const Layout plain = Layout::plain(type.shape, type.dtype);
+  const int slot = context.node.attrs<InputAttributes>().slot;
+  const std::optional<Layout>& wish = context.required[0];
+  if (wish && *wish != plain && Strides::know(plain) && Strides::know(*wish)) {
+    PreparedKernel kernel = prepared({}, {*wish});
+    kernel.bind = [=, n = plain.elements(), strides = Strides(*wish),
+                   dtype = wish->dtype](const Operands& o) {
+      return with_storage(dtype, [&](auto t) -> Call {
+        using T = decltype(t);
+        return [=, y = as<T>(o.outputs[0])](const Step& step) {
+          for_each(n, Converted<T>{&step, slot, strides, y});
+        };
+      });
+    };
+    return kernel;
+  }
+  PreparedKernel kernel = prepared({}, {plain});
+  kernel.bind = [slot, n = plain.elements()](const Operands& o) -> Call {
     return [=, y = as<int32_t>(o.outputs[0])](const Step& step) {
       for_each(n, Input{&step, slot, y});
     };
