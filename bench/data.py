@@ -22,6 +22,16 @@ def read_mnist(folder, split):
     )
 
 
+def read_cifar(folder, split):
+    """CIFAR-10's binary files, as (n, 3, 32, 32), and labels. They may lie in the archive's folder."""
+    names = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
+    inner = pathlib.Path(folder) / "cifar-10-batches-bin"
+    folder = inner if inner.is_dir() else pathlib.Path(folder)
+    raw = b"".join((folder / name).read_bytes() for name in names[split])
+    records = np.frombuffer(raw, np.uint8).reshape(-1, 1 + 3 * 32 * 32)
+    return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]
+
+
 def read_image_folder(folder, split):
     """SPLIT/CLASS/* as (n, height, width, 3), and labels: classes in the order of their names."""
     from PIL import Image  # JAX's learner does without

@@ -1,5 +1,6 @@
 """Tries Crossbow on this machine's GPU: tests, NVIDIA's checkers, and speed beside the PyTorch and
-JAX that are installed here. Needs neither root nor a network.
+JAX that are installed here; learners beside processes, a CPU and a GPU that train one model, and
+seconds to an accuracy. Needs neither root nor a network.
 
 What is done is a line of results.jsonl, so the command may be stopped or cut off at any time; given
 again, it goes on where it was. report.md beside it holds the tables, and work/ what the tests said.
@@ -15,18 +16,29 @@ import sys
 import time
 
 from bench import CROSSBOW, ROOT, listed, log, parser_of
-from bench.gpu import ours, speed, speed_tables, tests
+from bench.gpu import accuracy, accuracy_tables, hogbatch, hogbatch_tables, ours, processes
+from bench.gpu import speed, speed_tables, tests
 from bench.gpu.jobs import Job, fields_of
 from bench.gpu.order import LEARNERS
 from bench.learning.results import Results, select
 from bench.nets import NETS
 
-STAGES = {"tests": tests.stage, "speed": speed.stage, "checks": tests.check_stage}
+STAGES = {
+    "tests": tests.stage,
+    "speed": speed.stage,
+    "checks": tests.check_stage,
+    "processes": processes.stage,
+    "hogbatch": hogbatch.stage,
+    "accuracy": accuracy.stage,
+}
+TABLES = (tests, speed_tables, processes, hogbatch_tables, accuracy_tables)
 EXAMPLES = """
 Examples:
   scripts/gpu-check --pack build/gpu-check.tar.gz   for a machine that cannot build: unpack it there
   scripts/gpu-check --out results                   there, or where Crossbow was built
   scripts/gpu-check --stages speed --models lenet --batches 16 --precisions f32
+  scripts/gpu-check --stages hogbatch --w8a w8a.gz --train-seconds 12
+  scripts/gpu-check --stages accuracy --cifar cifar-10-batches-bin --epochs 30 --seeds 3
 """
 
 
@@ -72,6 +84,12 @@ def parse_arguments():
     about = f"default {','.join(map(str, LEARNERS))}"
     add("--learners", type=listed(int), default=LEARNERS, metavar="N,N", help=about)
     add("--peers", type=listed(str), metavar="P,P", help="default: those that are installed")
+    about = "of each run of hogbatch (default 12)"
+    add("--train-seconds", type=float, default=12, metavar="S", help=about)
+    add("--w8a", type=pathlib.Path, metavar="FILE", help="w8a in LIBSVM's format, for hogbatch")
+    add("--cifar", type=pathlib.Path, metavar="DIR", help="CIFAR-10's binary files, for accuracy")
+    add("--epochs", type=int, default=30, metavar="N", help="of accuracy, at most (default 30)")
+    add("--seeds", type=int, default=1, metavar="N", help="of accuracy, 1 to N (default 1)")
     args = parser.parse_args()
     for option, chosen, known in (("stages", args.stages, STAGES), ("models", args.models, NETS)):
         for name in set(chosen) - set(known):
@@ -86,7 +104,7 @@ def report(args, results):
     machines = select(results.lines.values(), stage="machine")
     lines = [f"- {name}: {text}" for r in machines for name, text in fields_of(r).items()]
     parts = ["# Crossbow on a GPU\n", "\n".join(lines) + "\n"]
-    parts += [*tests.tables(results), *speed_tables.tables(results)]
+    parts += [text for module in TABLES for text in module.tables(results)]
     (args.out / "report.md").write_text("\n".join(parts))
 
 

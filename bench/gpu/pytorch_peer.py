@@ -10,24 +10,16 @@ import torch._dynamo  # what makes an optimizer imports it
 from torch.nn import functional as F
 
 from bench import nets, torch_nets
+from bench.gpu.torch_graph import capture
 from bench.peers.peer import BATCHES_IN_MEMORY, serve
 
-WARM_UP_STEPS = 5  # before a step is captured: cuDNN chooses, and the optimizer makes its state
 COMPILED = {"compile": "default", "reduce": "reduce-overhead", "autotune": "max-autotune"}
 
 
 def captured(step, images, labels):
     """The whole step as one CUDA graph, whose batch is copied into place."""
     x, y = images[0].clone(), labels[0].clone()
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UP_STEPS):
-            step(x, y)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss = step(x, y)
+    graph, loss = capture(lambda: step(x, y))
 
     def replay(batch):
         x.copy_(images[batch])

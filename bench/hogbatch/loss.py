@@ -22,11 +22,13 @@ import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, ROOT, Failed, chart, last_line, listed, log, parser_of, table
+from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table
 from bench import warn_if_busy
+from bench.hogbatch.curves import best_of, curve, duration, plot, seconds_text, text_of
 from bench.learning.results import Results, group
 
 MODEL = "mlp"
+RECIPE = ("--model", MODEL, "--lr-schedule", "fixed", "--weight-decay", 0, "--warmup", 0)
 TEST_SHARE = 10  # every so many rows of a file one is for the test
 SINGLE, BATCHED = "live:threads=2,batch=1", "replica:threads=2,batch=512"
 BOTH = ("--worker", "live:threads=1,batch=1-64", "--worker", "replica:threads=1,batch=128-2048")
@@ -99,9 +101,9 @@ def train(job, rows, epochs):
     with tempfile.TemporaryDirectory() as folder:
         said = run_json(
             [
-                *(CROSSBOW, "train", "--json", "--model", MODEL, "--data", f"libsvm:{rows.path}"),
-                *("--lr", job.rate, "--lr-schedule", "fixed", "--weight-decay", 0, "--warmup", 0),
-                *("--seed", job.seed, "--epochs", epochs, "--out", f"{folder}/run"),
+                *(CROSSBOW, "train", "--json", *RECIPE, "--data", f"libsvm:{rows.path}"),
+                *("--lr", job.rate, "--seed", job.seed, "--epochs", epochs),
+                *("--out", f"{folder}/run"),
                 *(("--loss", "sigmoid") if rows.sets else ()),
                 *SIDES[job.side],
             ]
@@ -162,46 +164,6 @@ def run(args, results):
     return failures
 
 
-def text_of(record):
-    if not record["history"]:
-        return record.get("failure", "the loss became too large in the first epoch")
-    losses = [epoch["train_loss"] for epoch in record["history"]]
-    return f"{len(losses)} epochs, {duration(record):.1f} s, least loss {min(losses):.4f}"
-
-
-def duration(record):
-    return sum(epoch["seconds"] for epoch in record["history"])
-
-
-def curve(record):
-    """Of (seconds, least training loss so far), each the mean over an epoch's steps."""
-    points, seconds, least = [], 0.0, math.inf
-    for epoch in record["history"]:
-        seconds += epoch["seconds"]
-        least = min(least, epoch["train_loss"])
-        points.append((seconds, least))
-    return points
-
-
-def seconds_to(record, loss):
-    return next((seconds for seconds, found in curve(record) if found <= loss), math.inf)
-
-
-def best_of(runs):
-    """The runs at the rate whose least loss with seed 1 is the smallest."""
-
-    def merit(of_rate):
-        first = next(run for run in of_rate if run["job"]["seed"] == 1)
-        return curve(first)[-1][1] if first["history"] else math.inf
-
-    return min(group(runs, lambda job: job["rate"]).values(), key=merit)
-
-
-def seconds_text(runs, loss):
-    seconds = statistics.median(seconds_to(r, loss) for r in runs)
-    return f"{seconds:.1f}" if seconds < math.inf else "–"
-
-
 def tables(results):
     parts = []
     for data, of_data in group(results.lines.values(), lambda job: job["data"]).items():
@@ -225,29 +187,6 @@ def tables(results):
     return parts
 
 
-def plot(results, folder):
-    for data, of_data in group(results.lines.values(), lambda job: job["data"]).items():
-        sides = group(of_data, lambda job: job["side"])
-        curves = {side: curve(best_of(of)[0]) for side, of in sides.items()}
-        curves = {side: points for side, points in curves.items() if points}
-        longest = max(points[-1][0] for points in curves.values())
-        values = [loss for points in curves.values() for _, loss in points]
-        low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
-        name = data.partition(".")[0]
-        title = f"{name}: training loss"
-        picture = chart.Chart(title, "seconds of training", (0, longest), (low, high))
-        for i in range(5):
-            picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
-            picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
-        for number, (side, points) in enumerate(curves.items()):
-            colour = chart.colour(number)
-            picture.line([(x, min(y, high)) for x, y in points], colour)
-            picture.legend(len(curves) - number, side, colour)
-        path = folder / f"{name}-hogbatch.svg"
-        path.write_text(picture.text(), encoding="utf-8")
-        log(f"wrote {path}")
-
-
 def main():
     parser = parser_of("bench.hogbatch.loss", __doc__)
     add = parser.add_argument
@@ -269,7 +208,7 @@ def main():
         failures = run(args, results)
     print("\n".join(tables(results)) if results.lines else "No results yet.")
     if args.plots and results.lines:
-        plot(results, args.plots)
+        plot(results.lines.values(), args.plots)
     if failures:
         sys.exit(f"{failures} runs failed, as said above; delete their lines to try them again")
 

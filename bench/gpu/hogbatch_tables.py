@@ -1,0 +1,70 @@
+"""What the stage hogbatch has measured, as tables."""
+
+from bench import table
+from bench.gpu.hogbatch import ALL
+from bench.gpu.jobs import fields_of
+from bench.hogbatch.curves import best_of, curve, seconds_text
+from bench.learning.results import group, select
+
+WORKERS = ("worker", "updates", "rows", "batches", "busy")
+
+
+def best_runs(records):
+    """Of each side the run at the better rate."""
+    by_side = group(records, lambda job: job["side"])
+    return {side: best_of(by_side[side])[0] for side in ALL if side in by_side}
+
+
+def epoch_seconds(record, epoch_rows):
+    if not epoch_rows:
+        return "–"
+    return f"{record['train_seconds'] * epoch_rows / record['rows']:.2f}"
+
+
+def losses(best):
+    least = {side: curve(record)[-1][1] for side, record in best.items()}
+    goals = [loss for side, loss in least.items() if ALL[side].alone] or list(least.values())
+    # A side that ends no epoch knows an epoch's rows from those that do.
+    epoch_rows = next((r["epoch_rows"] for r in best.values() if r["epoch_rows"]), None)
+    goal = min(goals)
+    header = ["side", "rate", "least training loss", f"s to {goal:.4f}, the best alone"]
+    rows = [
+        [
+            *(side, f"{record['job']['rate']:g}", f"{least[side]:.4f}"),
+            *(seconds_text([record], goal), epoch_seconds(record, epoch_rows)),
+            f"{record['rows'] / record['train_seconds']:,.0f}",
+        ]
+        for side, record in best.items()
+    ]
+    return table([*header, "s an epoch", "rows/s"], rows)
+
+
+def shares(best):
+    """Of all workers of the sides that have any."""
+    rows = []
+    for side, record in best.items():
+        workers = record["workers"] or []
+        sums = {key: max(1, sum(w[key] for w in workers)) for key in ("updates", "rows")}
+        for worker in workers:
+            batches = f"{worker['batch_min']} to {worker['batch_max']}, at last {worker['batch']}"
+            share = {key: f"{worker[key]:,} ({worker[key] / sums[key]:.1%})" for key in sums}
+            name = f"{worker['kind']}, {worker['device']}"
+            failed = ", failed" if worker["failed"] else ""
+            busy = f"{worker['busy_fraction']:.1%}{failed}"
+            rows.append([side, name, share["updates"], share["rows"], batches, busy])
+    return table(["side", *WORKERS], rows)
+
+
+def tables(results):
+    records = select(results.lines.values(), stage="hogbatch")
+    found = [record for record in records if record["history"]]
+    for data, of_data in group(found, lambda job: job["data"]).items():
+        best = best_runs(of_data)
+        yield f"## CPU and GPU, {data}: loss over seconds, one seed\n\n{losses(best)}"
+        yield shares(best)
+    failures = [record for record in records if not record["history"]]
+    if failures:
+        yield "Without a figure:\n"
+    for record in failures:
+        why = record.get("failure", "no loss was told")
+        yield f"- {' '.join(map(str, fields_of(record).values()))}: {why}\n"

@@ -1,0 +1,72 @@
+"""What runs on rows of numbers came to: losses over seconds of training, and the best rate."""
+
+import math
+import statistics
+
+from bench import chart, log
+from bench.learning.results import group
+
+
+def text_of(record):
+    if not record["history"]:
+        return record.get("failure", "the loss became too large in the first epoch")
+    losses = [epoch["train_loss"] for epoch in record["history"]]
+    return f"{len(losses)} epochs, {duration(record):.1f} s, least loss {min(losses):.4f}"
+
+
+def duration(record):
+    return sum(epoch["seconds"] for epoch in record["history"])
+
+
+def curve(record):
+    """Of (seconds, least training loss so far), each the mean over an epoch's steps."""
+    points, seconds, least = [], 0.0, math.inf
+    for epoch in record["history"]:
+        seconds += epoch["seconds"]
+        least = min(least, epoch["train_loss"])
+        points.append((seconds, least))
+    return points
+
+
+def seconds_to(record, loss):
+    return next((seconds for seconds, found in curve(record) if found <= loss), math.inf)
+
+
+def best_of(runs):
+    """The runs at the rate whose least loss with seed 1 is the smallest."""
+
+    def merit(of_rate):
+        first = next(run for run in of_rate if run["job"]["seed"] == 1)
+        return curve(first)[-1][1] if first["history"] else math.inf
+
+    return min(group(runs, lambda job: job["rate"]).values(), key=merit)
+
+
+def seconds_text(runs, loss):
+    seconds = statistics.median(seconds_to(r, loss) for r in runs)
+    return f"{seconds:.1f}" if seconds < math.inf else "–"
+
+
+def plot(records, folder):
+    """A picture of each data set, of the best rates with seed 1."""
+    for data, of_data in group(records, lambda job: job["data"]).items():
+        sides = group(of_data, lambda job: job["side"])
+        curves = {side: curve(best_of(of)[0]) for side, of in sides.items()}
+        curves = {side: points for side, points in curves.items() if points}
+        longest = max(points[-1][0] for points in curves.values())
+        values = [loss for points in curves.values() for _, loss in points]
+        low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
+        high = max(high, low + 1e-3)  # all may be alike
+        name = data.partition(".")[0]
+        title = f"{name}: training loss"
+        picture = chart.Chart(title, "seconds of training", (0, longest), (low, high))
+        for i in range(5):
+            picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
+            picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
+        for number, (side, points) in enumerate(curves.items()):
+            colour = chart.colour(number)
+            picture.line([(x, min(y, high)) for x, y in points], colour)
+            picture.legend(len(curves) - number, side, colour)
+        path = folder / f"{name}-hogbatch.svg"
+        path.write_text(picture.text(), encoding="utf-8")
+        log(f"wrote {path}")
