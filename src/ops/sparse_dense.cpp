@@ -103,6 +103,7 @@ std::vector<Case> cases() {
       make_case("5000 to 2", {16, 5000, 60}, 2, true, false),
       make_case("300 to 512", {64, 300, 20}, 512, true, false),
       make_case("300 to 1000, without bias", {48, 300, 200}, 1000, false, false),
+      make_case("batch 700", {700, 11, 9}, 6, true, false),
   };
 }
 

@@ -24,7 +24,8 @@ struct ColumnSliceAttributes : Attributes {
 Tensor sparse_rows(Graph& graph, int64_t rows, int64_t features,
                    std::shared_ptr<const RowRoom> room, std::string name = "rows");
 /// Sparse rows of the numbers of x in the columns from `first` on, which become the columns
-/// [0, features). Three outputs, as of sparse_rows, with as much room.
+/// [0, features). Three outputs, as of sparse_rows, with as much room; there may be gaps before and
+/// between rows.
 Tensor column_slice(Tensor x, int64_t first, int64_t features, std::string name = {});
 
 /// Whether the step feeds it.

@@ -44,8 +44,18 @@ INSTANTIATE_TEST_SUITE_P(Ops, GpuKernels, ::testing::ValuesIn(ops_of_gpus()), op
 
 TEST(GpuKernels, AreThereForEveryOp) {
   for (const Op* op : all_ops()) {
-    const bool has = supports("ref", op->name) && !is_of_rows(*op);  // these are dense there
+    const bool has = supports("ref", op->name) && !is_of_factors(*op);
     EXPECT_EQ(supports("fibres", op->name), has) << op->name;
+  }
+}
+
+TEST(GpuKernels, TakeTheCpusWeightsOfSparseRowsAsTheyAre) {
+  const Op& op = find_op("sparse_dense");
+  const Graph graph = joint_graph(op, op.cases().front());
+  CompileOptions options = on_fibres();
+  options.parameters = Program::compile(graph, cpu())->parameters();
+  for (const auto& kernel : Program::compile(graph, options)->kernel_infos()) {
+    EXPECT_NE(kernel.kind, "reorder") << kernel.name;
   }
 }
 

@@ -1,5 +1,5 @@
 // A GPU's kernels against the reference in double. Where there is no GPU, fibres_test has done the
-// same by fibres, and three ops try these tests.
+// same by fibres, and four ops try these tests.
 #include "support/against_reference.h"
 #include "support/gpu.h"
 
@@ -15,10 +15,10 @@ class OnGpuKernels : public ::testing::TestWithParam<const Op*> {};
 std::vector<const Op*> ops_of_gpus() {
   std::vector<const Op*> ops = ops_with_cases();
   std::erase_if(ops, [](const Op* op) {
-    return is_of_rows(*op) || !supports("ref", op->name) || op->name == "fault";
+    return is_of_factors(*op) || !supports("ref", op->name) || op->name == "fault";
   });
   if (!has_gpu()) {
-    const std::set<std::string_view> tried{"batch_norm", "dropout", "max_pool"};
+    const std::set<std::string_view> tried{"batch_norm", "dropout", "max_pool", "sparse_dense"};
     std::erase_if(ops, [&](const Op* op) { return !tried.contains(op->name); });
   }
   return ops;

@@ -39,9 +39,9 @@ inline std::vector<const Model*> image_models() {
   return models;
 }
 
-/// Of sparse rows, and of the factors that only these have.
-inline bool is_of_rows(const Op& op) {
-  return op.name.starts_with("sparse_") || op.name == "column_slice" || op.name.starts_with("row_");
+/// Of factorisation, which GPUs do not have.
+inline bool is_of_factors(const Op& op) {
+  return op.name.starts_with("row_");
 }
 
 /// The model's forward graph for four samples; nets for colour images of

@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "data/files.h"
+#include "support/gpu.h"
+#include "support/late_device.h"
+#include "support/relative_error.h"
 #include "support/sparse_set.h"
 #include "train/checkpoints.h"
 #include "train/record_json.h"
@@ -56,6 +59,7 @@ class SparseRuns : public ::testing::TestWithParam<Way> {
   const std::shared_ptr<const data::Dataset> dense_ =
       std::make_shared<const data::Dataset>(set_->dense());
   data::TemporaryFolder runs_;
+  int runs_made_ = 0;
 };
 
 TEST_P(SparseRuns, LearnAsDenseOnesDo) {
@@ -110,6 +114,33 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 using SparseRun = SparseRuns;
+
+class OnGpuSparseRun : public SparseRuns {
+ protected:
+  const testing::WithLateOptions late_{{.pace = testing::LateOptions::Pace::random}};
+};
+
+TEST_P(OnGpuSparseRun, IsTheReferencesButForRounding) {
+  const auto of = [&](const std::string& device) {
+    TrainOptions o = options();
+    GetParam().set(o);
+    o.device = device;
+    const std::string run = device + std::to_string(runs_made_++);
+    EXPECT_LT(trained(run, o).history.back().train_loss, 1) << device;
+    return values_of(load(folder(run)), Checkpoint::Role::parameter, 0);
+  };
+  const std::vector<float> found = of(testing::gpu());
+  EXPECT_LT(testing::relative_error(found, of("ref")), 2e-5);
+  EXPECT_EQ(found, of(testing::gpu()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, OnGpuSparseRun,
+    ::testing::Values(Way{"logistic", [](TrainOptions&) {}},
+                      Way{"mlp",
+                          [](auto& o) { o.model = "mlp:layers=1,width=40,activation=relu"; }},
+                      Way{"splits", [](auto& o) { o.splits = 3; }}, sync("sma")),
+    [](const auto& info) { return std::string(info.param.name); });
 
 /// By the real clock two nodes change the same weights, and every row counts once.
 TEST_F(SparseRun, OfLiveNodesLearns) {

@@ -46,7 +46,7 @@ struct Channels {
   Channels(int64_t rows, int64_t channels, const Target& target)
       : rows(static_cast<int>(rows)),
         channels(static_cast<int>(channels)),
-        width(channels % kPacket == 0 ? kPacket : 1),
+        width(width_of(channels)),
         share(1 / static_cast<float>(rows)),
         cluster(target.clusters) {
     if (cluster) {
@@ -63,6 +63,7 @@ struct Channels {
     }
   }
 
+  static int width_of(int64_t channels) { return channels % kPacket == 0 ? kPacket : 1; }
   Grid grid() const {
     const int slices = 1 << slice_bits;
     return {int64_t{columns} * slices, threads, shared_bytes(), cluster ? slices : 1};
@@ -265,17 +266,17 @@ struct Apply {
   }
 };
 
-/// Calls make(width), a constant, with that of the shape's packets.
+/// make(width), a constant, with that of the packets of so many channels.
 template <typename Make>
-void with_width(const Channels& shape, const Make& make) {
-  if (shape.width == 1) return make(std::integral_constant<int, 1>());
-  make(std::integral_constant<int, Channels::kPacket>());
+auto with_width(int64_t channels, const Make& make) {
+  if (Channels::width_of(channels) == 1) return make(std::integral_constant<int, 1>());
+  return make(std::integral_constant<int, Channels::kPacket>());
 }
 
 /// `scratch` has f.shape.scratch_bytes().
 template <typename F>
 void sum_and_apply(const F& f, void* scratch) {
-  with_width(f.shape, [&](auto width) {
+  with_width(f.shape.channels, [&](auto width) {
     const Grid grid = f.shape.grid();
     if (f.shape.cluster) return launch(grid, SumAndApply<width(), F>{f});
     Pair* const by_slice = static_cast<Pair*>(scratch);
@@ -286,7 +287,7 @@ void sum_and_apply(const F& f, void* scratch) {
 
 template <typename F>
 void apply(const F& f) {
-  with_width(f.shape, [&](auto width) { launch(f.shape.grid(), Apply<width(), F>{f}); });
+  with_width(f.shape.channels, [&](auto width) { launch(f.shape.grid(), Apply<width(), F>{f}); });
 }
 
 }  // namespace crossbow::CROSSBOW_GRID
