@@ -12,24 +12,46 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Small numbers of both signs in any element type.
-Buffer sample(const Layout& layout, Device& device) {
-  const Buffer values(layout.bytes());
-  for (int64_t i = 0; i < layout.elements(); ++i) {
-    const float value = static_cast<float>(i % 13 - 6) / 8;
-    if (layout.dtype == DType::f32) values.as<float>()[i] = value;
-    if (layout.dtype == DType::bf16) values.as<bf16>()[i] = value;
+template <typename T>
+void fill(T* values, int64_t elements) {
+  constexpr int64_t kPeriod = 13;
+  for (int64_t i = 0; i < std::min(elements, kPeriod); ++i) {
+    values[i] = static_cast<float>(i - 6) / 8;
   }
-  Buffer buffer = device.allocate(values.size());
-  device.copy_now(buffer.data(), values.data(), values.size());
-  return buffer;
+  for (int64_t done = kPeriod; done < elements; done *= 2) {
+    std::copy_n(values, std::min(done, elements - done), values + done);
+  }
 }
 
-/// The least of some runs, after one that counts for nothing.
+/// Made-up inputs in a device's memory, one of each layout.
+class Samples {
+ public:
+  explicit Samples(Device& device) : device_(device) {}
+
+  void* of(const Layout& layout) {
+    for (const auto& [known, buffer] : all_) {
+      if (known == layout) return buffer.data();
+    }
+    const Buffer values(layout.bytes());
+    if (layout.dtype == DType::f32) fill(values.as<float>(), layout.elements());
+    if (layout.dtype == DType::bf16) fill(values.as<bf16>(), layout.elements());
+    const Buffer& buffer = all_.emplace_back(layout, device_.allocate(values.size())).second;
+    device_.copy_now(buffer.data(), values.data(), values.size());
+    return buffer.data();
+  }
+  Device& device() const { return device_; }
+
+ private:
+  Device& device_;
+  std::vector<std::pair<Layout, Buffer>> all_;
+};
+
+/// The least of some runs, after one that counts for nothing; `enough`: seconds of them.
 template <typename F>
-double least_seconds(const F& run) {
+double least_seconds(double enough, const F& run) {
   run();
   double least = 1e9, total = 0;
-  for (int runs = 0; runs < 20 && (runs < 5 || total < 0.02); ++runs) {
+  for (int runs = 0; runs < 20 && (runs < 5 || total < enough); ++runs) {
     const auto start = Clock::now();
     run();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -42,10 +64,12 @@ double least_seconds(const F& run) {
 /// A kernel with a queue of its own, and memory of its own to write to.
 class Trial {
  public:
-  Trial(const PreparedKernel& kernel, const std::vector<Buffer>& inputs, Device& device)
-      : step_(device.allocate_zeroed(sizeof(Step))), queue_(device.make_queue()) {
+  Trial(const PreparedKernel& kernel, Samples& samples)
+      : step_(samples.device().allocate_zeroed(sizeof(Step))),
+        queue_(samples.device().make_queue()) {
+    Device& device = samples.device();
     Operands operands;
-    for (const Buffer& input : inputs) operands.inputs.push_back(input.data());
+    for (const Layout& layout : kernel.inputs) operands.inputs.push_back(samples.of(layout));
     for (const Layout& layout : kernel.outputs) {
       operands.outputs.push_back(memory_.emplace_back(device.allocate(layout.bytes())).data());
     }
@@ -53,18 +77,24 @@ class Trial {
     call_ = queue_->bind(kernel.bind, std::move(operands));
     give();
     queue_->finish();
+    const auto start = Clock::now();
+    give();
+    queue_->finish();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    recorded_ = std::clamp(static_cast<int>(kLong / std::max(seconds, 1e-9)), 1, kMostRecorded);
     // In a training step it is recorded too: to give it costs nothing there, nor to wait for it.
     recording_ = queue_->record([&] {
-      for (int i = 0; i < kRecorded; ++i) give();
+      for (int i = 0; i < recorded_; ++i) give();
     });
   }
 
-  int runs() const { return recording_ ? kRecorded : 1; }
+  int runs() const { return recording_ ? recorded_ : 1; }
   void start() const { recording_ ? recording_->replay() : give(); }
   void finish() const { queue_->finish(); }
 
  private:
-  static constexpr int kRecorded = 20;
+  static constexpr int kMostRecorded = 20;
+  static constexpr double kLong = 1e-3;  // beside what it costs to give a recording, and to wait
 
   void give() const { call_(*step_.as<const Step>()); }
 
@@ -72,6 +102,7 @@ class Trial {
   const Buffer step_;
   const std::unique_ptr<Queue> queue_;
   Call call_;
+  int recorded_ = 1;
   std::unique_ptr<const Recording> recording_;
 };
 
@@ -82,23 +113,26 @@ bool fits(const PreparedKernel& kernel, const Device& device, int copies) {
   return 2 * copies * mebibytes(static_cast<double>(bytes)) < device.free_memory_mb();
 }
 
-}  // namespace
-
-double measure(const PreparedKernel& kernel, Device& device, int copies) {
-  if (copies > 1 && !fits(kernel, device, copies)) copies = 1;
-  std::vector<Buffer> inputs;
-  for (const Layout& layout : kernel.inputs) inputs.push_back(sample(layout, device));
+double measure(const PreparedKernel& kernel, Samples& samples, int copies) {
+  if (copies > 1 && !fits(kernel, samples.device(), copies)) copies = 1;
   std::vector<std::unique_ptr<Trial>> trials;
-  for (int i = 0; i < copies; ++i) {
-    trials.push_back(std::make_unique<Trial>(kernel, inputs, device));
-  }
-  const double seconds = least_seconds([&] {
+  for (int i = 0; i < copies; ++i) trials.push_back(std::make_unique<Trial>(kernel, samples));
+  // Others may take a core of the host's for a while.
+  const double enough = samples.device().is_host() ? 0.02 : 0.005;
+  const double seconds = least_seconds(enough, [&] {
     for (const auto& trial : trials) trial->start();
     for (const auto& trial : trials) trial->finish();
   });
   int runs = 0;
   for (const auto& trial : trials) runs += trial->runs();
   return seconds / runs;
+}
+
+}  // namespace
+
+double measure(const PreparedKernel& kernel, Device& device) {
+  Samples samples(device);
+  return measure(kernel, samples, 1);
 }
 
 PreparedKernel choose(const PrepareContext& context, const std::string& key,
@@ -109,8 +143,9 @@ PreparedKernel choose(const PrepareContext& context, const std::string& key,
   for (const PreparedKernel& c : candidates) names.push_back(c.implementation);
   const int copies = context.crowded ? context.device.crowd() : 1;
   const std::string among = copies > 1 ? fmt::format("{}, {} at a time", key, copies) : key;
+  Samples samples(context.device);
   return std::move(candidates[context.chooser->choose(
-      among, names, [&](size_t i) { return measure(candidates[i], context.device, copies); })]);
+      among, names, [&](size_t i) { return measure(candidates[i], samples, copies); })]);
 }
 
 }  // namespace crossbow

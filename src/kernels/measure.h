@@ -9,11 +9,12 @@
 namespace crossbow {
 
 /// Seconds of one run by a queue of the device, the least of several, on made-up data in fresh
-/// memory. With `copies` so many queues run it at the same time, and a run has its share of theirs.
-double measure(const PreparedKernel& kernel, Device& device, int copies = 1);
+/// memory.
+double measure(const PreparedKernel& kernel, Device& device);
 
 /// The candidate that the context's chooser prefers, the first one without a chooser. `key`
-/// identifies the layer: op, shapes, element type, threads.
+/// identifies the layer: op, shapes, element type, threads. Where others keep the device busy, so
+/// many copies are timed side by side.
 PreparedKernel choose(const PrepareContext& context, const std::string& key,
                       std::vector<PreparedKernel> candidates);
 

@@ -23,8 +23,8 @@ Tensor rating(Tensor x, const ModelSpec& spec) {
   options.finish();
   if (spec.groups.size() != 2 || !sparse_shape(x)) {
     fail_usage(
-        "the model 'factorisation' learns ratings of items by users, on the CPU: choose data such "
-        "as ratings:FILE or like-movielens");
+        "the model 'factorisation' learns ratings of items by users: choose data such as "
+        "ratings:FILE or like-movielens");
   }
   const auto factors_of = [&](const std::string& name, int64_t first, int64_t count) -> Factors {
     const Tensor columns = column_slice(x, first, count, name);

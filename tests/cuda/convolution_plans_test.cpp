@@ -118,7 +118,7 @@ TEST_P(ConvolutionPlans, AreNotChosenForIncompleteProperties) {
 /// Nothing else is missing for nets to run.
 TEST(CudaKernels, AreThereForEveryOp) {
   for (const Op* op : all_ops()) {
-    if (op->name == "fault" || testing::is_of_factors(*op)) continue;  // "fault" is the tests'
+    if (op->name == "fault") continue;  // the tests'
     EXPECT_EQ(supports("cuda", op->name), supports("cpu", op->name)) << op->name;
   }
 }

@@ -14,9 +14,8 @@ class OnGpuKernels : public ::testing::TestWithParam<const Op*> {};
 
 std::vector<const Op*> ops_of_gpus() {
   std::vector<const Op*> ops = ops_with_cases();
-  std::erase_if(ops, [](const Op* op) {
-    return is_of_factors(*op) || !supports("ref", op->name) || op->name == "fault";
-  });
+  std::erase_if(ops,
+                [](const Op* op) { return !supports("ref", op->name) || op->name == "fault"; });
   if (!has_gpu()) {
     const std::set<std::string_view> tried{"batch_norm", "dropout", "max_pool", "sparse_dense"};
     std::erase_if(ops, [&](const Op* op) { return !tried.contains(op->name); });

@@ -39,11 +39,6 @@ inline std::vector<const Model*> image_models() {
   return models;
 }
 
-/// Of factorisation, which GPUs do not have.
-inline bool is_of_factors(const Op& op) {
-  return op.name.starts_with("row_");
-}
-
 /// The model's forward graph for four samples; nets for colour images of
 /// 32×32 or 224×224 get such of 8×8 or 32×32.
 inline Graph small_model(const Model& model) {

@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "data/files.h"
 #include "support/error_text.h"
+#include "support/gpu.h"
 #include "train/checkpoints.h"
 #include "train/train.h"
 
@@ -51,7 +52,7 @@ class RatingRuns : public ::testing::Test {
 };
 
 TEST_F(RatingRuns, LearnWhatBiasesCannot) {
-  for (const char* device : {"cpu", "ref"}) {
+  for (const std::string& device : {std::string("cpu"), std::string("ref"), testing::gpu()}) {
     TrainOptions o = options();
     o.device = device;
     const TrainResult r = train(o);
