@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include <algorithm>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/registry.h"
+#include "core/text.h"
 
 namespace crossbow {
 namespace {
@@ -21,9 +24,23 @@ Registry<Entry>& registry() {
   return kinds;
 }
 
-const Entry& find(std::string_view kind) {
-  const auto* const entry = registry().find(kind);
-  if (!entry) fail("there is no device '{}', and there are no kernels for one", kind);
+/// "cuda:2".
+struct KindName {
+  explicit KindName(std::string_view text) : base(text.substr(0, text.find(':'))) {
+    if (base.size() == text.size()) return;
+    const std::string_view number = text.substr(base.size() + 1);
+    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), first);
+    valid = error == std::errc() && stop == number.data() + number.size() && first >= 0;
+  }
+
+  std::string_view base;
+  int first = 0;
+  bool valid = true;
+};
+
+const Entry& find(const KindName& kind) {
+  const auto* const entry = registry().find(kind.base);
+  if (!entry) fail("there is no device '{}', and there are no kernels for one", kind.base);
   return *entry;
 }
 
@@ -58,15 +75,27 @@ void Device::copy_now(void* to, const void* from, size_t bytes) {
 Device& find_device(std::string_view kind, int index) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, std::unique_ptr<Device>> devices;
-  const Entry& entry = find(kind);
+  const KindName name(kind);
+  const Entry& entry = find(name);
+  index += name.first;
   const std::lock_guard lock(mutex);
-  auto& device = devices[{std::string(kind), index}];
+  auto& device = devices[{std::string(name.base), index}];
   if (!device) device = entry.make(index);
   return *device;
 }
 
+std::string device_name(std::string_view kind, int index) {
+  const KindName name(kind);
+  return fmt::format("{}:{}", name.base, name.first + index);
+}
+
 bool is_device(std::string_view kind) {
-  return registry().find(kind) != nullptr;
+  const KindName name(kind);
+  return name.valid && registry().find(name.base) != nullptr;
+}
+
+bool is_gpu(std::string_view kind) {
+  return KindName(kind).base == kGpus;
 }
 
 bool is_missing(std::string_view kind) {
@@ -74,7 +103,18 @@ bool is_missing(std::string_view kind) {
 }
 
 DeviceKind device_kind(std::string_view kind) {
-  return find(kind).describe();
+  const KindName name(kind);
+  DeviceKind all = find(name).describe();
+  if (name.first == 0) return all;
+  if (name.first >= all.devices && all.devices > 0) {
+    all.why_none = fmt::format("this process may use {} of kind {}, counted from 0",
+                               count(all.devices, "device"), name.base);
+  }
+  const int left_out = std::min(name.first, all.devices);
+  all.devices -= left_out;
+  all.names.erase(all.names.begin(),
+                  all.names.begin() + std::min<ptrdiff_t>(left_out, std::ssize(all.names)));
+  return all;
 }
 
 RegisterDevice::RegisterDevice(std::string_view kind, Describe describe, Make make) {

@@ -131,10 +131,13 @@ struct DeviceKind {
 
 inline constexpr std::string_view kGpus = "cuda";  // known in builds without kernels for them, too
 
-/// The i-th device of a kind: "cpu", "cuda", "ref". Each call gives the same one. Throws Error if
-/// there is none.
+/// The i-th device of a kind: "cpu", "cuda", "ref"; of "cuda:2" the i-th after the first two. Each
+/// call gives the same one. Throws Error if there is none.
 Device& find_device(std::string_view kind, int index = 0);
+/// "cuda:3" for the second of "cuda:2".
+std::string device_name(std::string_view kind, int index);
 bool is_device(std::string_view kind);
+bool is_gpu(std::string_view kind);
 /// Throws as find_device does.
 DeviceKind device_kind(std::string_view kind);
 /// Whether there is such a kind, and this machine has none of it.

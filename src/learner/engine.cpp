@@ -84,6 +84,7 @@ void Engine::start_from(const Replica& model) {
         device.copy_now(learner.weights(side), model.parameters.data(), weight_bytes());
       }
     }
+    learner.take_frozen();
     device.copy_now(learner.states(), model.states.data(), model.states.size());
     for (const Buffer& slot : learner.slots()) device.zero_now(slot.data(), slot.size());
   }

@@ -34,8 +34,8 @@ struct EngineOptions {
   uint64_t seed = 0;              // of what layers draw, and of the pace
   std::optional<Pace> pace = {};  // on the virtual clock, which learners that wait follow
   World* world = nullptr;         // of ranks that have as many learners; null without others
-  /// By worker: where its programs run, if elsewhere than on the engine's device, which is then the
-  /// host, else null. Empty: nobody's do.
+  /// By worker: the device where its programs run, if that is not the engine's, which is then the
+  /// host; else null. Empty: all run on the engine's.
   std::vector<Device*> away = {};
 };
 

@@ -116,7 +116,10 @@ ReplicaView Learner::Away::view() const {
 void Learner::Away::take(Queue& queue, const Learner& learner) const {
   queue.copy(weights.data(), learner.weights(0), weights.size());
   queue.copy(states.data(), learner.states(), states.size());
-  queue.copy(frozen.data(), learner.setup_.frozen, frozen.size());
+}
+
+void Learner::take_frozen() const {
+  if (away_) setup_.away->copy_now(away_->frozen.data(), setup_.frozen, away_->frozen.size());
 }
 
 void Learner::land(Queue& queue, const UpdateStep& step, Route route) {

@@ -115,6 +115,9 @@ class Learner {
   /// Of a batch of so many rows.
   double mean_loss(std::span<const float> losses, int64_t rows) const;
 
+  /// Of programs away from home: what nobody changes has changed here.
+  void take_frozen() const;
+
   /// What follows upon the steps so far waits for this.
   const Event& done() const { return *done_; }
   /// Of live weights: from now on the learner's own are what the shared ones are.

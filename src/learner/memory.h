@@ -1,6 +1,9 @@
 // What learners cost in memory.
 #pragma once
 
+#include <map>
+#include <string>
+
 namespace crossbow {
 
 class AsyncAlgorithm;
@@ -21,6 +24,8 @@ struct LearnerMemory {
   double frozen = 0;     // of a device: parameters and running states that nobody changes
   double evaluated = 0;  // of the first device: the copy of the central model that is evaluated and
                          // saved, and copies that it needs of what other devices have
+
+  std::map<std::string, double> away;  // of devices where single workers' programs run, by name
 
   // Of the host's.
   double bound = 0;    // in all: programs bound to replicas and arenas

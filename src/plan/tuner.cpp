@@ -109,7 +109,8 @@ size_t Tuner::choose(const std::string& key, std::span<const std::string> candid
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       const double least = *std::ranges::min_element(seconds);
-      if (seconds[i] < kNone && seconds[i] > kFar * least) continue;
+      // The first one may have found the device asleep.
+      if (i > 0 && seconds[i] < kNone && seconds[i] > kFar * least) continue;
       if (give_up_(timed_)) return 0;
       seconds[i] = std::min(seconds[i], measure(i));
       ++timed_;

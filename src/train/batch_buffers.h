@@ -6,8 +6,7 @@
 
 namespace crossbow {
 
-/// The options, with buffers that the device's queues copy from without delay. The device must
-/// outlive them.
+/// The options, with buffers that the device reads where they are. The device must outlive them.
 data::PipelineOptions with_memory_for(Device& device, data::PipelineOptions options);
 
 }  // namespace crossbow

@@ -47,7 +47,7 @@ std::optional<data::Normalisation> normalisation_from(const json& header) {
 
 /// That each goes on with a size that it has programs for.
 void expect_workers(const EnginePlace& place, const TrainOptions& options) {
-  const std::vector<WorkerConfig> workers = workers_of(options);
+  const std::vector<WorkerConfig> workers = written_workers(options);
   const auto algorithm = algorithm_of(options);
   if (place.workers.size() != workers.size()) fail("{} workers", place.workers.size());
   for (size_t w = 0; w < workers.size(); ++w) {

@@ -33,8 +33,8 @@ const std::array kTable = {
                 "neighbours that stay together in an epoch's order, for slow disks; 0: none",
                 &O::shuffle_block},
     OptionEntry{"device", "NAME",
-                "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; cuda; cuda:0,cuda:1,…: "
-                "GPUs; ref: the slow reference",
+                "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; cuda; cuda:1; "
+                "cuda:0,cuda:1,…: GPUs; ref: the slow reference",
                 &O::device},
     OptionEntry{"batch", "N", "images a step and learner; with `worker`: that lr is for",
                 &O::batch},

@@ -85,11 +85,12 @@ std::optional<std::string> sparse_note(const RunConfig& config, const data::Data
                           : freely              ? ""
                           : team.async && is_virtual(o) ? "`clock` virtual"
                                                         : "`sync` " + o.sync;
+  const std::string passes =
+      fmt::format("each step passes over all weights, where a row has {:.0f} of {} features",
+                  dataset.info.room->mean, grouped(dataset.info.image[0]));
+  if (is_gpu(config.device.kind)) return "on a GPU " + passes;
   if (why.empty()) return {};
-  return fmt::format(
-      "with {} each step passes over all weights, where a row has {:.0f} of {} features; plain SGD "
-      "with `sync` none or hogwild does not",
-      why, dataset.info.room->mean, grouped(dataset.info.image[0]));
+  return fmt::format("with {} {}; plain SGD with `sync` none or hogwild does not", why, passes);
 }
 
 std::optional<std::string> precision_note(const RunConfig& config) {

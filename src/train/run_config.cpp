@@ -225,16 +225,22 @@ LearnerMemory RunConfig::memory(Models models, const TeamConfig& team,
   if (team.workers.empty()) return memory_of(*models[0], *team.async, o);
   LearnerMemory all;
   double arenas = 0, bound = 0;
+  std::map<std::string, double> away;
   for (size_t w = 0; w < models.size(); ++w) {
     o.batch.sizes = node_worker(team.workers[w], *team.async, batch).rows;
     const LearnerMemory own = memory_of(*models[w], *team.async, o);
     const int nodes = team.workers[w].nodes();
     // Each node's programs are bound on its own thread.
     bound += nodes * own.bound / (own.learners * own.workers);
-    // What a worker away has there is not the run's device's; here it has a gradient more.
-    arenas += team.workers[w].is_away() ? own.evaluated : nodes * own.arena;
-    if (!team.workers[w].is_away()) all = own;
+    if (team.workers[w].is_away()) {  // there weights, a gradient and states, and here once more
+      arenas += own.evaluated;
+      away[device_name(team.workers[w].device, 0)] += own.arena + 2 * own.evaluated + own.frozen;
+    } else {
+      arenas += nodes * own.arena;
+      all = own;
+    }
   }
+  all.away = std::move(away);
   all.arena = arenas / all.workers;
   all.bound = bound;
   return all;

@@ -124,8 +124,11 @@ std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
   std::vector<Share> all = {{apart ? " of the host's memory" : "", host, free_memory_mb(),
                              host + 2 * (m.evaluated + m.frozen)}};
   for (int d = 0; apart && d < m.devices; ++d) {
-    all.push_back({fmt::format(" of the memory of {}:{}", run.device.kind, d), m.device_mb(d),
+    all.push_back({" of the memory of " + device_name(run.device.kind, d), m.device_mb(d),
                    find_device(run.device.kind, d).free_memory_mb()});
+  }
+  for (const auto& [name, needed] : m.away) {
+    all.push_back({" of the memory of " + name, needed, find_device(name).free_memory_mb()});
   }
   return all;
 }

@@ -42,12 +42,15 @@ SyncOptions sync_options(const TrainOptions& o, int learners) {
 }
 
 DeviceList device_list(std::string_view text) {
-  const std::string kind(text.substr(0, text.find(':')));
+  const std::string first(text.substr(0, text.find(','))), kind = first.substr(0, first.find(':'));
   if (kind == text || !is_device(kind)) return {std::string(text), 1};
-  std::string counted = kind + ":0";
+  // Devices that are groups of cores divide all of them.
+  const bool from_any = is_device(first) && device_kind(kind).cpus.empty();
+  const std::string from = from_any ? first : kind + ":0";
+  std::string counted = device_name(from, 0);
   for (int count = 1; counted.size() <= text.size(); ++count) {
-    if (counted == text) return {kind, count};
-    counted += fmt::format(",{}:{}", kind, count);
+    if (counted == text) return {from == kind + ":0" ? kind : from, count};
+    counted += ',' + device_name(from, count);
   }
   fail_usage("`device` {}: count the devices: {}:0,{}:1 for two{}", text, kind, kind,
              kind == kGpus ? "; CUDA_VISIBLE_DEVICES=3,1 says which these are" : "");

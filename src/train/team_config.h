@@ -16,9 +16,9 @@
 
 namespace crossbow {
 
-/// "cpu:0,cpu:1" is two devices of one kind.
+/// "cpu:0,cpu:1" is two devices of one kind, "cuda:1" one of "cuda:1".
 struct DeviceList {
-  std::string kind;  // as CompileOptions::device
+  std::string kind;  // as find_device has it
   int count = 1;
 };
 /// Throws UsageError if it says anything else.

@@ -72,7 +72,7 @@ class Interrupted {
       TrainOptions options = from_->options;
       options.resume = folder;
       // What has no such devices here can go on with others only.
-      if (!is_missing(device_list(options.device).kind)) resolve(options, Recipe{});
+      if (has_devices_of(options)) resolve(options, Recipe{});
     } catch (const UsageError& e) {
       fail("cannot go on with {}: {}", folder, e.what());
     }
@@ -99,6 +99,10 @@ class Interrupted {
                                  before.device, options.device));
       before.device = options.device;
       before.precision = options.precision;  // not all devices have each
+    }
+    if (before.worker != options.worker && have_same_workers(before, options)) {
+      observer_.note("workers compute elsewhere than the run began, and round sums otherwise");
+      before.worker = options.worker;
     }
     check_same_run(with_recipe(before, recipe), with_recipe(options, recipe), "resume");
     return train_while_ranks_last(graph, options, recipe, folder_.get(), *std::exchange(from_, {}),

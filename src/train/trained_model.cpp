@@ -29,10 +29,11 @@ TrainOptions inference_options(const TrainOptions& trained) {
   o.model = trained.model;
   o.data = trained.data;
   o.crop = trained.crop;
-  const std::string kind = device_list(trained.device).kind;
-  o.device = is_missing(kind) ? "cpu" : kind;
+  o.device = device_list(trained.device).kind;
+  if (is_missing(o.device)) o.device = o.device.substr(0, o.device.find(':'));
+  if (is_missing(o.device)) o.device = "cpu";
   o.batch = trained.batch;
-  const bool rounds = trained.precision == "tf32" && o.device != kGpus;  // its products alone
+  const bool rounds = trained.precision == "tf32" && !is_gpu(o.device);  // its products alone
   o.precision = rounds ? "f32" : trained.precision;
   o.loss = trained.loss;
   o.label_smoothing = trained.label_smoothing;

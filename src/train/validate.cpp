@@ -107,7 +107,7 @@ void validate_ranks(const TrainOptions& o) {
                                   {"replay", o.replay.has_value()}}) {
     if (set) fail_usage("`{}`: it is of nodes of one process in this version; {}", name, remedy);
   }
-  if (device_list(o.device).kind == kGpus) {
+  if (is_gpu(device_list(o.device).kind)) {
     fail_usage("`device` {}: ranks train on CPUs only in this version; {}", o.device, remedy);
   }
   if (device_list(o.device).count > 1) {
@@ -303,9 +303,8 @@ void validate_learning(const TrainOptions& o) {
     fail_usage("first_weights: a resumed run goes on with the weights that it has; leave them out");
   }
   expect_name("precision", o.precision, {"f32", "tf32", "bf16"});
-  if (const DeviceList devices = device_list(o.device);
-      o.precision == "tf32" && devices.kind != kGpus) {
-    fail_usage("`precision` tf32: only GPUs have it; on {} choose f32 or bf16", devices.kind);
+  if (o.precision == "tf32" && !is_gpu(device_list(o.device).kind) && !has_worker_on_gpu(o)) {
+    fail_usage("`precision` tf32: only GPUs have it; on {} choose f32 or bf16", o.device);
   }
   expect_name("optimizer", o.optimizer, {"sgd"});
   if (o.freeze) name_pattern(*o.freeze);

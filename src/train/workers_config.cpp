@@ -49,11 +49,8 @@ void set_key(WorkerConfig& worker, std::string_view all, std::string_view key,
   } else if (key == "beta" && !worker.replica) {
     worker.beta = number_in<double>(all, key, value, 0.001, 1);
   } else if (key == "device") {
-    std::string_view rest = value;
-    worker.device = cut(rest, ':');
-    if (value.find(':') != value.npos) {
-      worker.device_index = number_in<int>(all, key, rest, 0, kMostLearners);
-    }
+    if (value.empty()) fail_usage("`worker` {}: say which device; write device={}", all, kGpus);
+    worker.device = value;
   } else {
     const std::vector<std::string_view> known =
         worker.replica ? std::vector<std::string_view>{"threads", "batch", "device"}
@@ -81,9 +78,9 @@ WorkerConfig worker_of(std::string_view text) {
 
 /// A worker on the run's own device is not away. `home`: the run's.
 void settle_device(WorkerConfig& worker, const DeviceList& home) {
-  if (worker.device == home.kind && worker.device_index == 0) worker.device.clear();
-  if (!worker.is_away()) return;
   const std::string& name = worker.device;
+  if (!worker.is_away()) return;
+  if (device_name(name, 0) == device_name(home.kind, 0)) return worker.device.clear();
   if (!is_device(name)) {
     const std::vector<std::string_view> known{"cpu", kGpus};
     fail_usage("`worker` {}: there is no device '{}'; choose cpu or {}{}", worker.kind(), name,
@@ -93,9 +90,9 @@ void settle_device(WorkerConfig& worker, const DeviceList& home) {
   if (kind.devices == 0) {
     fail_usage("`worker` {}: device {}: there is no GPU: {}", worker.kind(), name, kind.why_none);
   }
-  if (worker.device_index >= kind.devices) {
-    fail_usage("`worker` {}: this process may use {} of kind {}, counted from 0", worker.kind(),
-               count(kind.devices, "device"), name);
+  if (!kind.cpus.empty()) {
+    fail_usage("`worker` {}: a worker is on {}, or on a GPU, not on {}", worker.kind(), home.kind,
+               name);
   }
   if (!worker.replica) {
     fail_usage("`worker` live: it changes the model where that lies, on {}; a replica can be on {}",
@@ -127,6 +124,17 @@ void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) 
   }
 }
 
+/// A GPU may be too old for this build's kernels.
+bool has_usable_gpu() {
+  if (is_missing(kGpus)) return false;
+  try {
+    find_device(kGpus);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// All cores but one, and a GPU if there is one, or else the last core. Sizes of a live worker, and
 /// of a replica on a GPU, are the paper's. Another replica's smallest is that at which a core
 /// computes rows of the mlp of 8×512 at nine tenths of its best speed, and its largest, as the
@@ -140,7 +148,7 @@ std::string default_workers(const TrainOptions& o) {
     return fmt::format("{}:threads={},batch={}-{}", kind, threads, least, most);
   };
   const int first = std::max(1, cores - 1);
-  const bool gpu = o.device == "cpu" && !is_missing(kGpus);
+  const bool gpu = o.device == "cpu" && has_usable_gpu();
   const std::string on_gpu = fmt::format(",device={}", kGpus);
   if (!algorithm->traits().merges) {
     return worker("live", first, 1, 64) + ' ' +
@@ -161,17 +169,15 @@ std::unique_ptr<const AsyncAlgorithm> algorithm_of(const TrainOptions& o) {
 }
 
 Device* away_device(const WorkerConfig& worker) {
-  return worker.is_away() ? &find_device(worker.device, worker.device_index) : nullptr;
+  return worker.is_away() ? &find_device(worker.device) : nullptr;
 }
 
 std::string text_of(const std::vector<WorkerConfig>& workers) {
   std::string text;
   for (const WorkerConfig& w : workers) {
-    text += fmt::format("{}a {} {}, batches of {}", text.empty() ? "" : "; ",
-                        w.replica ? "replica" : "live worker",
-                        w.is_away() ? fmt::format("on {}:{}", w.device, w.device_index)
-                                    : "of " + count(w.threads, "thread"),
-                        w.least);
+    text += fmt::format(
+        "{}a {} {}, batches of {}", text.empty() ? "" : "; ", w.replica ? "replica" : "live worker",
+        w.is_away() ? "on " + w.device : "of " + count(w.threads, "thread"), w.least);
     if (w.most > w.least) text += fmt::format(" to {}", w.most);
   }
   return text;
@@ -186,19 +192,13 @@ bool has_unlike_workers(const std::string& sync) {
   return entry && entry->uses.workers;
 }
 
-std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
+std::vector<WorkerConfig> written_workers(const TrainOptions& o) {
   std::vector<WorkerConfig> workers;
   for (std::string_view text = *o.worker; !text.empty();) {
     const std::string_view one = cut(text, ' ');
     if (!one.empty()) workers.push_back(worker_of(one));
   }
   if (workers.empty()) fail_usage("`worker`: there is none; write {}", kForm);
-  const DeviceList home = device_list(o.device);
-  for (WorkerConfig& worker : workers) settle_device(worker, home);
-  const auto at_home = [](const WorkerConfig& worker) { return !worker.is_away(); };
-  if (std::stable_partition(workers.begin(), workers.end(), at_home) == workers.begin()) {
-    fail_usage("`worker`: all are on {0}; write `device` {0}", workers.front().device);
-  }
   int nodes = 0;
   int64_t smallest = workers.front().least;
   for (const WorkerConfig& worker : workers) {
@@ -209,18 +209,62 @@ std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
     fail_usage("`worker`: they have {} threads; at most {} can train", nodes, kMostLearners);
   }
   const auto algorithm = algorithm_of(o);
-  const int most = device_kind(home.kind).threads;
   for (const WorkerConfig& worker : workers) {
     if (!worker.replica && algorithm->traits().merges) {
       fail_usage("`worker` live: `sync` {} merges replicas; write replica:threads=1,batch=16",
                  o.sync);
     }
     expect_sizes(worker, smallest, algorithm->step_factor());
+  }
+  return workers;
+}
+
+std::vector<WorkerConfig> workers_of(const TrainOptions& o) {
+  std::vector<WorkerConfig> workers = written_workers(o);
+  const DeviceList home = device_list(o.device);
+  for (WorkerConfig& worker : workers) settle_device(worker, home);
+  if (workers.front().is_away()) {
+    fail_usage("`worker` {}: one on {} must come before one on {}, or write `device` {}",
+               workers.front().kind(), home.kind, workers.front().device, workers.front().device);
+  }
+  const int most = device_kind(home.kind).threads;
+  for (const WorkerConfig& worker : workers) {
     if (worker.threads_per_node() > most) {
       fail_usage("`worker` {}: on {} it can have {} threads", worker.kind(), o.device, most);
     }
   }
   return workers;
+}
+
+bool have_same_workers(const TrainOptions& a, const TrainOptions& b) {
+  if (a.sync != b.sync || !has_unlike_workers(a.sync) || !a.worker || !b.worker) return false;
+  const auto anywhere = [](const TrainOptions& o) {
+    std::vector<WorkerConfig> workers = written_workers(o);
+    for (WorkerConfig& worker : workers) worker.device.clear();
+    return workers;
+  };
+  return anywhere(a) == anywhere(b);
+}
+
+namespace {
+
+template <typename F>
+bool any_worker(const TrainOptions& o, const F& is) {
+  if (!has_unlike_workers(o.sync) || !o.worker) return false;
+  return std::ranges::any_of(written_workers(o), is);
+}
+
+}  // namespace
+
+bool has_worker_on_gpu(const TrainOptions& o) {
+  return any_worker(o, [](const WorkerConfig& worker) { return is_gpu(worker.device); });
+}
+
+bool has_devices_of(const TrainOptions& o) {
+  const auto misses = [](const WorkerConfig& worker) {
+    return worker.is_away() && is_missing(worker.device);
+  };
+  return !is_missing(device_list(o.device).kind) && !any_worker(o, misses);
 }
 
 void fill_workers(TrainOptions& o) {
@@ -231,7 +275,7 @@ void fill_workers(TrainOptions& o) {
 int64_t batch_of(const TrainOptions& o) {
   if (!has_unlike_workers(o.sync)) return o.batch;
   int64_t smallest = kLargestBatch;
-  for (const WorkerConfig& worker : workers_of(o)) smallest = std::min(smallest, worker.least);
+  for (const WorkerConfig& worker : written_workers(o)) smallest = std::min(smallest, worker.least);
   return smallest;
 }
 

@@ -16,7 +16,6 @@ struct WorkerConfig {
   bool replica = false;  // else live
   /// Where its steps run, if elsewhere than the run's others; else empty.
   std::string device = {};
-  int device_index = 0;
   /// Of a live worker as many nodes, of one thread each; of a replica the threads of its one node.
   int threads = 1;
   int64_t least = 1, most = 1;  // rows of its steps
@@ -26,14 +25,23 @@ struct WorkerConfig {
   int threads_per_node() const { return replica ? threads : 1; }
   std::string kind() const { return replica ? "replica" : "live"; }
   bool is_away() const { return !device.empty(); }
+  bool operator==(const WorkerConfig&) const = default;
 };
 
 /// "a live worker of 1 thread, batches of 1 to 64; a replica of 1 thread, batches of 64 to 1024".
 std::string text_of(const std::vector<WorkerConfig>& workers);
 
-/// Of options whose algorithm has unlike workers and whose `worker` is set; those away come last.
-/// Throws UsageError for a text that says something else, or sizes that do not fit each other.
+/// Of options whose algorithm has unlike workers and whose `worker` is set; the first is not away.
+/// Throws UsageError for a text that says something else, sizes that do not fit each other, or
+/// devices that are not there.
 std::vector<WorkerConfig> workers_of(const TrainOptions& options);
+/// As the text says, on any machine: a worker that names the run's device is away, too.
+std::vector<WorkerConfig> written_workers(const TrainOptions& options);
+/// Whether their workers, if there are any, differ in where they are at most.
+bool have_same_workers(const TrainOptions& a, const TrainOptions& b);
+bool has_worker_on_gpu(const TrainOptions& options);
+/// Whether this machine has the device of the run and those of its workers.
+bool has_devices_of(const TrainOptions& options);
 
 /// Whether the algorithm of that name has unlike workers.
 bool has_unlike_workers(const std::string& sync);

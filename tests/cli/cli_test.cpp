@@ -81,9 +81,9 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
   expect_usage_error("train --device cpu:1",
                      "--device cpu:1: count the devices: cpu:0,cpu:1 for two");
-  expect_usage_error("train --device cuda:1",
-                     "--device cuda:1: count the devices: cuda:0,cuda:1 for two; CUDA_VISIBLE");
-  expect_usage_error("train --device cuda:0,cuda:9", "count the devices");
+  expect_usage_error("train --device cuda:99", "--device cuda:99: there is no GPU: ");
+  expect_usage_error("train --device cuda:0,cuda:9",
+                     "count the devices: cuda:0,cuda:1 for two; CUDA_VISIBLE_DEVICES=3,1 says");
   expect_usage_error("train --device gpu", "this version knows cpu, cuda, ref");
   expect_usage_error("train --device cpu:0,cpu:1 --sync none", "how its learners are to agree");
   expect_usage_error("train --retune --learners 2", "no number of learners to look for");

@@ -35,8 +35,7 @@ TEST_F(Messages, SuggestOnlyWhatIsNear) {
 }
 
 TEST_F(Messages, SayOfWhatIsPlannedThatItDoesNotExistYet) {
-  for (const char* arguments :
-       {"train --onnx net.onnx", "import", "train --sync hogbatch --worker replica:device=cuda"}) {
+  for (const char* arguments : {"train --onnx net.onnx", "import"}) {
     const std::string text = refusal(arguments);
     expect_says(text, "does not exist yet");
     EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;

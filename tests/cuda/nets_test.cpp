@@ -27,8 +27,8 @@ TEST_P(CudaNets, EveryModelCompiles) {
       CompiledModel compiled(build_model(model->name, spec), options);
       const Program& program = *compiled.training(16);
       EXPECT_LT(program.arena_bytes(), program.arena_bytes_without_reuse());
-      // Images come row-major, and dense layers read what images there are as rows. In bf16 all
-      // weights are converted by one kernel, and all their gradients.
+      // Dense layers read what images there are as rows. In bf16 all weights are converted by one
+      // kernel, and all their gradients.
       EXPECT_LE(reorders(program), precision == DType::bf16 ? 4 : 2);
       EXPECT_GT(compiled.evaluation(64)->arena_bytes(), 0u);
     }

@@ -354,11 +354,16 @@ TEST(Hogbatch, OthersTakeTheRowsOfADeviceThatFails) {
     RowData data;
     const WithLateOptions options({.failing_work = 60});
     Engine engine(Workers{.device = "cpu", .away = "late", .clock = clock});
-    for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(engine.run(data), kAll);
-    const auto failures = engine->take_failures();
+    // How soon it fails depends on which thread is given a core.
+    std::vector<NodeFailure> failures;
+    int epochs = 0;
+    for (; failures.empty() && epochs < 200; ++epochs) {
+      EXPECT_EQ(engine.run(data), kAll);
+      failures = engine->take_failures();
+    }
     ASSERT_EQ(failures.size(), 1u);
     EXPECT_EQ(failures[0].node, 3);
-    EXPECT_GE(rows_learned(engine->state().place.nodes), 3 * kSamples);
+    EXPECT_GE(rows_learned(engine->state().place.nodes), epochs * kSamples);
   }
 }
 

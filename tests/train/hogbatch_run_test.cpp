@@ -102,6 +102,21 @@ TEST_F(HogbatchRuns, AReplicaElsewhereChangesNoBits) {
   }
 }
 
+/// Their checkpoints are read, and gone on with, where that device is not.
+TEST_F(HogbatchRuns, ARunGoesOnWithoutTheOtherDevice) {
+  TrainOptions o = options("elsewhere");
+  o.deterministic = true;
+  o.worker = "live:batch=2-8 replica:device=late,batch=16-32";
+  StopAfter stop(15);
+  EXPECT_TRUE(train(tiny_net, o, &stop).interrupted);
+  o.resume = o.out;
+  o.worker = "live:batch=2-8 replica:batch=16-32";
+  EXPECT_EQ(train(tiny_net, o).history.size(), 3u);
+  o.worker = "live:batch=2-8 replica:batch=16";
+  o.epochs = 4;
+  expect_says(error_of([&] { train(tiny_net, o); }), "`worker`");
+}
+
 TEST_F(HogbatchRuns, OnAnotherDeviceOrNoneAWorkerLearns) {
   for (const char* device : {"late", "late:1", "cpu"}) {
     TrainOptions o = options(std::string("on-") + device);
@@ -237,8 +252,12 @@ TEST_F(HogbatchRuns, WhatMakesNoSenseIsRefused) {
   if (!testing::has_gpu()) {
     expect_says(worker("replica:device=cuda"), "device cuda: there is no GPU: ");
   }
-  expect_says(worker("replica:device=late"), "all are on late; write `device` late");
+  expect_says(worker("replica:device=late live"),
+              "one on cpu must come before one on late, or write `device` late");
+  expect_says(worker("live replica:device="), "say which device; write device=cuda");
+  expect_says(worker("live replica:device=ref"), "a worker is on cpu, or on a GPU, not on ref");
   expect_says(worker("live replica:device=late:9"), "this process may use 4 devices of kind late");
+  expect_says(worker("live replica:device=late:x"), "there is no device 'late:x'");
   expect_says(worker("live live:device=late"), "it changes the model where that lies, on cpu");
   expect_says(worker("live replica:device=late,threads=2"), "on late it has one thread");
   expect_says(refusal([](TrainOptions& o) {

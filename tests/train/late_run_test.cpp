@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/machine.h"
+#include "device/device.h"
 #include "support/late_device.h"
 #include "train/checkpoints.h"
 #include "train/tiny_run.h"
@@ -13,10 +14,11 @@ namespace {
 class LateRun : public ::testing::Test {
  protected:
   /// All numbers of the run's checkpoint, and what its epochs were worth.
-  std::vector<float> trained(TrainOptions o, const std::string& device) {
+  std::vector<float> trained(TrainOptions o, const std::string& device,
+                             Observer* observer = nullptr) {
     o.device = device;
     o.out = (runs_.path() / std::to_string(runs_made_++)).string();
-    const TrainResult result = train(tiny_net, o);
+    const TrainResult result = train(tiny_net, o, observer);
     std::vector<float> all;
     for (const auto& tensor : load(*o.out).tensors) {
       const std::vector<float> values = tensor.values();
@@ -50,6 +52,26 @@ TEST_F(LateRun, IsTheCpusRun) {
   }
 }
 
+/// Looks at the devices' memory when an epoch is done.
+struct MemoryWatch : Observer {
+  void epoch_done(const EpochRecord&) override {
+    for (int d = 0; d < 4; ++d) left[d] = find_device("late", d).free_memory_mb();
+  }
+  double left[4] = {};
+};
+
+TEST_F(LateRun, MayBeOnAnyDeviceAlone) {
+  TrainOptions o = tiny_options(data_, "cpu");
+  o.sync = "none";
+  o.learners = 1;
+  MemoryWatch watch;
+  EXPECT_EQ(trained(o, "late:2", &watch), trained(o, "cpu"));
+  EXPECT_LT(watch.left[2], find_device("late", 2).free_memory_mb());
+  for (const int other : {0, 1, 3}) {
+    EXPECT_EQ(watch.left[other], find_device("late", other).free_memory_mb()) << other;
+  }
+}
+
 TEST_F(LateRun, IsTheCpusRunOnTwoDevices) {
   if (physical_cores() == 1) GTEST_SKIP() << "one core makes one device";
   for (const char* sync : {"sma", "sma-paper", "ssgd", "slowmo"}) {
@@ -57,6 +79,7 @@ TEST_F(LateRun, IsTheCpusRunOnTwoDevices) {
     o.sync = sync;
     o.learners = 2;
     EXPECT_EQ(trained(o, "cpu:0,cpu:1"), trained(o, "late:0,late:1")) << sync;
+    EXPECT_EQ(trained(o, "cpu:0,cpu:1"), trained(o, "late:2,late:3")) << sync;
   }
 }
 
