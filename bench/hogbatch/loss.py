@@ -25,6 +25,7 @@ import tempfile
 from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table
 from bench import warn_if_busy
 from bench.hogbatch.curves import best_of, curve, duration, plot, seconds_text, text_of
+from bench.hogbatch.shares import plot_shares
 from bench.learning.results import Results, group
 
 MODEL = "mlp"
@@ -198,7 +199,7 @@ def main():
     path = ROOT / "build/hogbatch/loss.jsonl"
     add("--results", type=pathlib.Path, default=path, metavar="FILE")
     add("--table", action="store_true", help="only print what the results have")
-    add("--plots", type=pathlib.Path, metavar="DIR", help="a picture of each data set")
+    add("--plots", type=pathlib.Path, metavar="DIR", help="pictures: losses, and workers' shares")
     args = parser.parse_args()
     results, failures = Results(args.results), 0
     if not args.table:
@@ -209,6 +210,7 @@ def main():
     print("\n".join(tables(results)) if results.lines else "No results yet.")
     if args.plots and results.lines:
         plot(results.lines.values(), args.plots)
+        plot_shares(results.lines.values(), args.plots)
     if failures:
         sys.exit(f"{failures} runs failed, as said above; delete their lines to try them again")
 
