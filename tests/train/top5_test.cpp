@@ -12,14 +12,14 @@
 namespace crossbow {
 namespace {
 
-constexpr int64_t kSamples = 150, kFeatures = 12;
+constexpr int64_t kRows = 150, kFeatures = 12;
 
 std::shared_ptr<const data::Dataset> set_of(int64_t classes) {
-  std::vector<float> values(static_cast<size_t>(kSamples * kFeatures));
+  std::vector<float> values(static_cast<size_t>(kRows * kFeatures));
   Rng rng(1, Purpose::synthetic);
   for (float& v : values) v = rng.gaussian();
   std::vector<int32_t> labels;
-  for (int64_t i = 0; i < kSamples; ++i) labels.push_back(static_cast<int32_t>(i % classes));
+  for (int64_t i = 0; i < kRows; ++i) labels.push_back(static_cast<int32_t>(i % classes));
   const data::Samples samples{values, labels};
   return data::from_memory({.image = {kFeatures, 1, 1}, .classes = classes}, samples, samples);
 }
@@ -41,7 +41,7 @@ TEST(Top5, IsCountedWithAHundredClassesOrMore) {
   same.dataset = options.dataset;
   Session session("mlp:layers=1,width=32", same);
   std::vector<float> values;
-  for (int64_t i = 0; i < kSamples; ++i) {
+  for (int64_t i = 0; i < kRows; ++i) {
     const auto* const row = std::get<const float*>(test.sample(i, nullptr));
     values.insert(values.end(), row, row + kFeatures);
   }
@@ -53,7 +53,7 @@ TEST(Top5, IsCountedWithAHundredClassesOrMore) {
   }
 
   int top5 = 0, right = 0;
-  for (int64_t i = 0; i < kSamples; ++i) {
+  for (int64_t i = 0; i < kRows; ++i) {
     std::vector<int32_t> order(100);
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, std::greater(),
@@ -64,8 +64,8 @@ TEST(Top5, IsCountedWithAHundredClassesOrMore) {
   const TrainResult result = train(options);
   EXPECT_GT(top5, right);
   ASSERT_TRUE(result.final_test_top5);
-  EXPECT_DOUBLE_EQ(*result.final_test_top5, top5 / double{kSamples});
-  EXPECT_DOUBLE_EQ(*result.final_test_accuracy, right / double{kSamples});
+  EXPECT_DOUBLE_EQ(*result.final_test_top5, top5 / double{kRows});
+  EXPECT_DOUBLE_EQ(*result.final_test_accuracy, right / double{kRows});
   EXPECT_EQ(result.history.back().test_top5, result.final_test_top5);
 }
 
