@@ -53,7 +53,8 @@ TEST(GpuKernels, TakeTheCpusWeightsOfSparseRowsAsTheyAre) {
   const Graph graph = joint_graph(op, op.cases().front());
   CompileOptions options = on_fibres();
   options.parameters = Program::compile(graph, cpu())->parameters();
-  for (const auto& kernel : Program::compile(graph, options)->kernel_infos()) {
+  const auto program = Program::compile(graph, options);
+  for (const auto& kernel : program->kernel_infos()) {
     EXPECT_NE(kernel.kind, "reorder") << kernel.name;
   }
 }
