@@ -124,6 +124,12 @@ void expect_sizes(const WorkerConfig& worker, int64_t smallest, int64_t factor) 
   }
 }
 
+template <typename F>
+bool any_worker(const TrainOptions& o, const F& is) {
+  if (!has_unlike_workers(o.sync) || !o.worker) return false;
+  return std::ranges::any_of(written_workers(o), is);
+}
+
 /// A GPU may be too old for this build's kernels.
 bool has_usable_gpu() {
   if (is_missing(kGpus)) return false;
@@ -245,16 +251,6 @@ bool have_same_workers(const TrainOptions& a, const TrainOptions& b) {
   };
   return anywhere(a) == anywhere(b);
 }
-
-namespace {
-
-template <typename F>
-bool any_worker(const TrainOptions& o, const F& is) {
-  if (!has_unlike_workers(o.sync) || !o.worker) return false;
-  return std::ranges::any_of(written_workers(o), is);
-}
-
-}  // namespace
 
 bool has_worker_on_gpu(const TrainOptions& o) {
   return any_worker(o, [](const WorkerConfig& worker) { return is_gpu(worker.device); });

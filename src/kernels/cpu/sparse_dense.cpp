@@ -10,15 +10,10 @@
 #include "device/sgd.h"
 #include "kernels/cpu/prepare.h"
 #include "kernels/cpu/team.h"
+#include "kernels/input_major.h"
 
 namespace crossbow {
 namespace {
-
-Layout input_major(const Shape& weights) {
-  Layout layout = plain_f32(weights);
-  layout.strides = Shape{1, weights[0]};
-  return layout;
-}
 
 SparseNumbers numbers_of(const Operands& o) {
   return {as<float>(o.inputs[0]), as<int32_t>(o.inputs[1]), as<int32_t>(o.inputs[2])};

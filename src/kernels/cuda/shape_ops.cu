@@ -1,17 +1,9 @@
 #include "ops/shape_ops.h"
 
-#include "kernels/cuda/prepare.h"
+#include "kernels/cuda/copy.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
-
-template <typename T>
-struct CopyAll {
-  const T* x;
-  T* y;
-
-  CROSSBOW_GPU void operator()(int64_t i) const { y[i] = x[i]; }
-};
 
 /// Some of the columns of a matrix, or the other way round: element i of the part is that of the
 /// whole in the same row, so many columns further on.
@@ -35,10 +27,7 @@ struct CopyColumns {
 PreparedKernel prepare_reshape(const PrepareContext& context) {
   const Layout x = Layout::plain(context.input_type(0).shape, context.precision);
   const Layout y = Layout::plain(context.node.outputs[0].shape, context.precision);
-  return elementwise({x}, {y}, x, [](auto t, const Operands& o) {
-    using T = decltype(t);
-    return CopyAll<T>{as<T>(o.inputs[0]), as<T>(o.outputs[0])};
-  });
+  return copying(x, y);
 }
 
 PreparedKernel prepare_concat(const PrepareContext& context) {

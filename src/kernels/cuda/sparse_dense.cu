@@ -7,17 +7,12 @@
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sparse.h"
+#include "kernels/input_major.h"
 
 namespace crossbow::CROSSBOW_GRID {
 namespace {
 
 constexpr int kAtOnce = 4;  // loads under way
-
-Layout input_major(const Shape& weights) {
-  Layout layout = plain_f32(weights);
-  layout.strides = Shape{1, weights[0]};
-  return layout;
-}
 
 /// A thread has neighbouring outputs of a row.
 template <typename T, int width>
