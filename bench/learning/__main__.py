@@ -11,7 +11,7 @@ import signal
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of
-from bench.learning import accuracy, defaults, efficiency, large, report, tasks
+from bench.learning import accuracy, choice, defaults, efficiency, large, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
 
@@ -20,6 +20,7 @@ Examples:
   nice -n 19 python3 -m bench.learning defaults --mnist DIR               may share the machine
   nice -n 19 python3 -m bench.learning efficiency --mnist DIR             may share the machine
   nice -n 19 python3 -m bench.learning large --cifar DIR --model lenet    may share the machine
+  python3 -m bench.learning choice --mnist DIR                            on an idle machine
   python3 -m bench.learning accuracy --mnist DIR --stages speed           on an idle machine
   nice -n 19 python3 -m bench.learning accuracy --mnist DIR --stages tune may share it
   python3 -m bench.learning accuracy --mnist DIR                          the rest, on an idle one
@@ -50,6 +51,7 @@ def add_defaults(commands):
     add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
     ks = efficiency.LEARNERS
     add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8,16")
+    add("--lr-scaling", metavar="NAME", help="as of crossbow train (default: none given)")
 
 
 def add_efficiency(commands):
@@ -76,6 +78,18 @@ def add_large(commands):
     add("--algorithms", type=listed(str), default=names, metavar="NAME,NAME", help=about)
 
 
+def arrangement(text):
+    return text if text == "auto" else int(text)
+
+
+def add_choice(commands):
+    about = "Time to accuracy of --learners auto, beside fixed numbers of learners"
+    add = add_training(commands, "choice", about, "It needs the machine idle.")
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
+    ks = choice.ARRANGEMENTS
+    add("--learners", type=listed(arrangement), default=ks, metavar="K,K", help="default auto,1,2,3,4")
+
+
 def add_accuracy(commands):
     details = (
         "The stage tune counts epochs, so that it may share the machine; speed and final need it "
@@ -99,6 +113,7 @@ def parse_arguments():
     add_defaults(commands)
     add_efficiency(commands)
     add_large(commands)
+    add_choice(commands)
     add_accuracy(commands)
     add = add_command(commands, "report", "Markdown tables of all results, and plots")
     about = "write there, with plots as FILE-*.svg (default: standard output, no plots)"
@@ -153,6 +168,7 @@ def main():
         "defaults": defaults,
         "efficiency": efficiency,
         "large": large,
+        "choice": choice,
         "accuracy": accuracy,
     }
     stages[args.command].run(runner, args)

@@ -1,4 +1,5 @@
-"""Epochs to the target accuracy of k learners, where their number is the only option that differs."""
+"""Epochs to the target accuracy of k learners, where their number is the only option that differs;
+or also the rule by which the rate follows from it."""
 
 from bench.learning import tasks
 
@@ -13,5 +14,6 @@ def run(runner, args):
             job = tasks.Job(
                 *(task.name, "defaults", "crossbow", "", tasks.SMALLEST_BATCH, RATE),
                 *(tasks.EFFICIENCY_EPOCHS, args.target, seed, learners, "sma"),
+                options=("--lr-scaling", args.lr_scaling) if args.lr_scaling else (),
             )
             runner.do(job)

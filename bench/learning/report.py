@@ -135,7 +135,12 @@ def efficiency_parts(runs, task, target):
 
 
 def defaults_parts(records, task, target):
-    """Where the number of learners is all that differs."""
+    """Where the number of learners is all that differs, but for the options of a group."""
+    by_options = group(records, lambda job: " ".join(job["options"]))
+    return sum((rule_parts(*item, task, target) for item in sorted(by_options.items())), [])
+
+
+def rule_parts(options, records, task, target):
 
     def row(record):
         job = record["job"]
@@ -149,10 +154,28 @@ def defaults_parts(records, task, target):
         epochs = [epochs_to_target(record) for record in select(records, learners=k)]
         medians.append(f"{statistics.median(epochs):g} ({min(epochs):g} to {max(epochs):g})")
     return [
-        f"## {task}: epochs to {target:.1%} of k learners by default, batch 16 each\n",
+        f"## {task}: epochs to {target:.1%} of k learners {options or 'by default'}, batch 16 each\n",
         table([f"k = {k}" for k in learners], [medians]),
         table(["k", "seed", "epochs", "test accuracy by epoch, %"], map(row, by_learners)),
     ]
+
+
+def choice_parts(records, task, target):
+    """Fixed numbers of learners, and what the program chose."""
+    medians, rows = {}, []
+    by_learners = group(records, lambda job: str(job["learners"]))
+    for learners, runs in sorted(by_learners.items()):
+        runs = sorted(runs, key=lambda r: r["job"]["seed"])
+        seconds = [seconds_to_target(record) for record in runs]
+        medians[learners] = statistics.median(seconds)
+        chosen = ", ".join(str(r["history"][-1].get("learners", learners)) for r in runs)
+        cells = ", ".join(map(seconds_cell, seconds))
+        rows.append([learners, chosen, epochs_cell(runs), cells, seconds_cell(medians[learners])])
+    best = min((m for learners, m in medians.items() if learners != "auto"), default=math.inf)
+    page = table(["--learners", "at the end", "epochs by seed", "seconds by seed", "median s"], rows)
+    if "auto" in medians and math.isfinite(best):
+        page += f"\nauto takes {medians['auto'] / best:.2f} times as long as the best fixed number.\n"
+    return [f"## {task}: time to {target:.1%} by number of learners, batch 16 each\n", page]
 
 
 def large_parts(records, task):
@@ -211,6 +234,8 @@ def markdown(results):
             counted = select(of_target, stage="efficiency")
             if by_default := select(of_target, stage="defaults"):
                 parts += defaults_parts(by_default, task.name, target)
+            if chosen := select(of_target, stage="choice"):
+                parts += choice_parts(chosen, task.name, target)
             if timed:
                 parts += accuracy_parts(timed, task.name, target)
             if final := select(timed, stage="final"):

@@ -20,7 +20,8 @@ from bench.learning import tasks
 POLL_SECONDS = 0.2
 LEARNERS = {"pytorch": "bench.learning.torch_learner", "jax": "bench.learning.jax_learner"}
 FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
-OPTIONAL_FIELDS = ("noise_scale", "distance")
+OPTIONAL_FIELDS = ("noise_scale", "distance", "learners")
+RULED_STAGES = ("defaults", "choice")  # where the rate follows from the number of learners
 
 
 def end_with_parent():
@@ -76,6 +77,8 @@ class Runner:
     def threads(self, job):
         """Of each learner. Where only epochs count, one: threads that wait for each other lose far
         more than their share on a busy machine."""
+        if job.learners == "auto":
+            return "auto"
         timed = job.stage in tasks.TIMED_STAGES
         return max(1, len(self.args.cpus) // job.learners) if timed else 1
 
@@ -91,7 +94,7 @@ class Runner:
                 *(CROSSBOW, "train", "--json", *shared),
                 *("--data", f"{task.data}:{self.args.data}", *task.options),
                 *("--learners", job.learners, "--sync", job.sync),
-                *(("--lr-scaling", "none") if job.learners > 1 and job.stage != "defaults" else ()),
+                *(() if job.learners == 1 or job.stage in RULED_STAGES else ("--lr-scaling", "none")),
                 *("--threads-per-learner", self.threads(job)),
                 *("--lr-schedule", "fixed", "--weight-decay", nets.WEIGHT_DECAY),
                 *(() if "--momentum" in job.options else ("--momentum", nets.MOMENTUM)),

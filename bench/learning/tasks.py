@@ -4,7 +4,7 @@ import dataclasses
 
 BATCHES = [16, 64, 256]
 SMALLEST_BATCH = 16  # of each learner, in the efficiency tables
-TIMED_STAGES = ("speed", "final")
+TIMED_STAGES = ("speed", "final", "choice")
 EFFICIENCY_EPOCHS = 12
 CHANCE = 0.1  # test accuracy of a guess, in both tasks
 DIVERGED_EPOCHS = 2  # in a row hardly above chance: one alone may be batch norm settling
@@ -40,7 +40,8 @@ TASKS = {
     "cifar-lenet": Task(
         *("cifar-lenet", "lenet", "imagefolder", 0.78, (0.003, 0.01, 0.03, 0.1, 0.3), 12, 3),
         options=("--pad", "4", "--mirror"),
-        large_options=("--warmup", "2"),
+        large_epochs=6,
+        large_options=("--warmup", "1"),
     ),
 }
 
@@ -50,7 +51,7 @@ class Job:
     """One training run. All fields but `stop_after` are its key in the results."""
 
     task: str
-    stage: str  # tune, speed, final, efficiency, defaults or large
+    stage: str  # tune, speed, final, efficiency, defaults, large or choice
     side: str  # crossbow, pytorch or jax
     variant: str  # the way to run the side
     batch: int  # of each learner
@@ -58,7 +59,7 @@ class Job:
     epochs: int  # limit
     target: float | None
     seed: int = 1
-    learners: int = 1
+    learners: int | str = 1  # or auto
     sync: str = "none"
     options: tuple = ()  # further ones of the side's command, alternately name and value
     stop_after: int = dataclasses.field(default=0, compare=False)  # epochs; 0: the limit
