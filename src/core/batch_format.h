@@ -55,14 +55,14 @@ using FieldBytes = std::array<size_t, kFields>;
 struct BatchFormat {
   std::array<Field, kFields> fields;
 
-  /// Of samples of so many floats with one class each.
-  static BatchFormat dense(int64_t sample_elements) {
-    return {{Field{DType::f32, sample_elements}, Field{DType::i32, 1}}};
+  /// Of samples of so many numbers with one class each.
+  static BatchFormat dense(int64_t sample_elements, DType sample_type = DType::f32) {
+    return {{Field{sample_type, sample_elements}, Field{DType::i32, 1}}};
   }
   /// A set of classes is a row with a 1 for each of them. With `room` samples are sparse rows.
   static BatchFormat of(const Shape& sample, int64_t classes, LabelKind label,
-                        const std::shared_ptr<const RowRoom>& room) {
-    BatchFormat format = dense(sample.elements());
+                        const std::shared_ptr<const RowRoom>& room, DType sample_type) {
+    BatchFormat format = dense(sample.elements(), sample_type);
     if (label == LabelKind::class_set) format.fields[kLabels] = {DType::f32, classes};
     if (label == LabelKind::number) format.fields[kLabels] = {DType::f32, 1};
     if (room) {

@@ -15,8 +15,10 @@ struct Batch {
   // for the values and columns of sparse rows.
   FieldAddresses fields{};
 
-  /// batch × the sample's elements; of images C × H × W, normalised.
+  /// Of batches of floats: batch × the sample's elements; of images C × H × W, normalised.
   const float* samples() const { return static_cast<const float*>(fields[kSamples]); }
+  /// Of batches of pixels: batch × C × H × W.
+  const uint8_t* pixels() const { return static_cast<const uint8_t*>(fields[kSamples]); }
   /// batch; of samples that have one class each.
   const int32_t* labels() const { return static_cast<const int32_t*>(fields[kLabels]); }
 };

@@ -105,6 +105,11 @@ const CatalogueEntry& catalogue_entry(std::string_view spec) {
   return find_source(spec.substr(0, spec.find(':'))).entry;
 }
 
+bool has_pixels(const Split& split) {
+  if (!split.in_memory()) return true;
+  return split.size() > 0 && std::holds_alternative<const uint8_t*>(split.sample(0, nullptr));
+}
+
 std::shared_ptr<const Split> keep_in_memory(std::vector<uint8_t> buffer, size_t offset,
                                             int64_t image_bytes, std::vector<int32_t> labels) {
   auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(buffer));

@@ -13,16 +13,10 @@
 #include <vector>
 
 #include "core/batch_format.h"
+#include "core/normalisation.h"
 #include "core/shape.h"
 
 namespace crossbow::data {
-
-/// What turns a pixel into a network's input: (pixel / 255 − mean) / std, per channel. The entries
-/// past the number of channels are unused.
-struct Normalisation {
-  std::array<float, 3> mean{0, 0, 0};
-  std::array<float, 3> std{1, 1, 1};
-};
 
 struct Info {
   std::string name;
@@ -38,11 +32,15 @@ struct Info {
   /// Of ratings the columns of users, then those of items: a row has one of each group. Else empty.
   std::vector<int64_t> groups = {};
   uint32_t group_names = 0;  // a checksum of what the file calls them; 0: not known
+  /// Of samples in batches. u8: pixels as they are, which the net's input is to normalise.
+  DType sample_type = DType::f32;
 
   bool has_images() const { return image.rank() != 1; }
   /// What a sample is called.
   std::string_view noun() const { return has_images() ? "image" : "row"; }
-  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label, room); }
+  BatchFormat batch_format() const {
+    return BatchFormat::of(image, classes, label, room, sample_type);
+  }
 };
 
 /// Of an Info's members: "shape [3, 32, 32] in 10 classes", or "943 users and 1,682 items".
@@ -125,15 +123,19 @@ class Split {
   Labels labels_;
 };
 
+/// Whether its samples are pixels, decoded or not.
+bool has_pixels(const Split& split);
+
 struct Dataset {
   Info info;
   std::shared_ptr<const Split> train, test;
   std::vector<std::string> bad = {};  // what was left out of it, and why
 
-  /// The same, in batches of all numbers.
+  /// The same, in batches of all numbers, as floats.
   Dataset dense() const {
     Dataset dense = *this;
     dense.info.room = nullptr;
+    dense.info.sample_type = DType::f32;
     return dense;
   }
 };

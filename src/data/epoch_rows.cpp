@@ -1,6 +1,7 @@
 #include "data/epoch_rows.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -12,25 +13,16 @@
 namespace crossbow::data {
 namespace {
 
-/// Splits that are not in memory have pixels.
-bool has_pixels(const Split& split) {
-  if (!split.in_memory()) return true;
-  return split.size() > 0 && std::holds_alternative<const uint8_t*>(split.sample(0, nullptr));
-}
-
-/// Empty for samples that are no pixels.
-std::vector<std::array<float, 256>> normalisation_table(const Split& split, const Info& info) {
-  if (!has_pixels(split)) return {};
-  const int64_t channels = info.image[0];
-  const Normalisation& n = info.normalisation;
-  if (channels < 1 || channels > 3) fail("images have 1 to 3 channels, not {}", channels);
-  std::vector<std::array<float, 256>> table(static_cast<size_t>(channels));
-  for (size_t c = 0; c < table.size(); ++c) {
-    for (int v = 0; v < 256; ++v) {
-      table[c][v] = static_cast<float>((v / 255.0 - n.mean[c]) / n.std[c]);
-    }
+/// Of pixels that batches are to have as floats; else empty.
+NormalisationTable normalisation_table(const Split& split, const Info& info) {
+  const bool stay_pixels = info.sample_type == DType::u8;
+  if (!has_pixels(split)) {
+    if (stay_pixels) fail("the samples of {} are no pixels", info.name);
+    return {};
   }
-  return table;
+  const int64_t channels = info.image[0];
+  if (channels < 1 || channels > 3) fail("images have 1 to 3 channels, not {}", channels);
+  return stay_pixels ? NormalisationTable{} : table_of(info.normalisation, channels);
 }
 
 /// Fisher-Yates.
@@ -50,6 +42,7 @@ EpochRows::EpochRows(const Dataset& dataset, std::shared_ptr<const Split> split,
       format_(dataset.info.batch_format()),
       split_(std::move(split)),
       options_(options),
+      normalisation_(dataset.info.normalisation),
       normalised_(normalisation_table(*split_, dataset.info)) {
   if (options.augment.pad < 0) fail_usage("a pad of {} pixels is negative", options.augment.pad);
   if (size() > std::numeric_limits<uint32_t>::max()) {
@@ -95,16 +88,21 @@ void EpochRows::shuffle_blocks(Rng& rng) {
   }
 }
 
-void EpochRows::write(int64_t first, int64_t rows, int64_t room, RowScratch& scratch,
+void EpochRows::write(int64_t first, int64_t begin, int64_t end, RowScratch& scratch,
                       const std::array<std::byte*, kFields>& fields) const {
-  auto* const samples = reinterpret_cast<float*>(fields[kSamples]);
-  const auto label_bytes = static_cast<int64_t>(format_.fields[kLabels].row_bytes());
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t index = order_[static_cast<size_t>(first + row)];
-    write_label(index, fields[kLabels] + row * label_bytes);
-    if (!format_.is_sparse()) write_sample(index, scratch, samples + row * image_.elements());
+  for (int64_t at = begin; at < end; ++at) {
+    const int64_t index = order_[static_cast<size_t>(first + at)];
+    write_label(index, fields[kLabels] + format_.fields[kLabels].bytes(at));
+    if (format_.is_sparse()) continue;
+    write_sample(index, scratch, fields[kSamples] + format_.fields[kSamples].bytes(at));
   }
-  if (format_.is_sparse()) write_sparse(first, rows, fields);
+  if (!format_.is_sparse()) return;
+  assert(begin == 0);
+  write_sparse(first, end, fields);
+}
+
+void EpochRows::clear(int64_t rows, int64_t room,
+                      const std::array<std::byte*, kFields>& fields) const {
   for (size_t i = 0; i < kFields; ++i) {
     const Field& field = format_.fields[i];
     if (field.room) continue;  // no row reaches beyond what is written
@@ -162,25 +160,41 @@ void EpochRows::write_label(int64_t index, std::byte* out) const {
   for (const int32_t label : split_->label_set(index)) targets[label] = 1;
 }
 
-/// The normalising table is exact and the same on every machine; a multiply-add need not be.
-void EpochRows::write_sample(int64_t index, RowScratch& scratch, float* out) const {
+void EpochRows::write_sample(int64_t index, RowScratch& scratch, std::byte* out) const {
   const Sample sample = split_->sample(index, &scratch.file);
+  auto* const numbers = reinterpret_cast<float*>(out);
   if (const auto* const row = std::get_if<SparseRow>(&sample)) {
-    std::fill_n(out, image_.elements(), 0.0f);
-    for (size_t i = 0; i < row->columns.size(); ++i) out[row->columns[i]] = row->values[i];
-  } else if (const auto* const numbers = std::get_if<const float*>(&sample)) {
+    std::fill_n(numbers, image_.elements(), 0.0f);
+    for (size_t i = 0; i < row->columns.size(); ++i) numbers[row->columns[i]] = row->values[i];
+  } else if (const auto* const given = std::get_if<const float*>(&sample)) {
     if (image_.rank() == 1) {
-      std::copy_n(*numbers, image_.elements(), out);
+      std::copy_n(*given, image_.elements(), numbers);
     } else {
-      write_image(*numbers, index, out, [](int64_t, float value) { return value; });
+      augment(
+          *given, index, [](int64_t) { return 0.0f; }, numbers);
     }
+  } else if (const auto* const encoded = std::get_if<EncodedPicture>(&sample)) {
+    write_pixels(index, cut(index, encoded->file, scratch), scratch, out);
   } else {
-    const auto* const encoded = std::get_if<EncodedPicture>(&sample);
-    const uint8_t* const pixels =
-        encoded ? cut(index, encoded->file, scratch) : std::get<const uint8_t*>(sample);
-    write_image(pixels, index, out, [this](int64_t c, uint8_t pixel) {
-      return normalised_[static_cast<size_t>(c)][pixel];
-    });
+    write_pixels(index, std::get<const uint8_t*>(sample), scratch, out);
+  }
+}
+
+void EpochRows::write_pixels(int64_t index, const uint8_t* pixels, RowScratch& scratch,
+                             std::byte* out) const {
+  const auto border = [this](int64_t c) {
+    return normalisation_.nearest_to_mean(static_cast<size_t>(c));
+  };
+  if (format_.fields[kSamples].dtype == DType::u8) {
+    augment(pixels, index, border, reinterpret_cast<uint8_t*>(out));
+    return;
+  }
+  scratch.augmented.resize(static_cast<size_t>(image_.elements()));
+  augment(pixels, index, border, scratch.augmented.data());
+  auto* numbers = reinterpret_cast<float*>(out);
+  const uint8_t* from = scratch.augmented.data();
+  for (const std::array<float, 256>& values : normalised_) {
+    for (int64_t i = 0; i < image_[1] * image_[2]; ++i) *numbers++ = values[*from++];
   }
 }
 
@@ -206,8 +220,8 @@ void EpochRows::expect(int64_t first, int64_t rows) const {
   }
 }
 
-template <typename T, typename Normalise>
-void EpochRows::write_image(const T* image, int64_t sample, float* out, Normalise normalise) const {
+template <typename T, typename Border>
+void EpochRows::augment(const T* image, int64_t sample, const Border& border, T* out) const {
   const int64_t height = image_[1], width = image_[2];
   Rng rng(options_.seed, Purpose::augment, static_cast<uint32_t>(epoch_),
           static_cast<uint64_t>(sample));
@@ -223,13 +237,13 @@ void EpochRows::write_image(const T* image, int64_t sample, float* out, Normalis
     for (int64_t y = 0; y < height; ++y, out += width) {
       const int64_t from = y + down;
       if (from < 0 || from >= height) {
-        std::fill_n(out, width, 0.0f);
+        std::fill_n(out, width, border(c));
         continue;
       }
-      const T* in = image + (c * height + from) * width + right;
-      std::fill_n(out, begin, 0.0f);
-      for (int64_t x = begin; x < end; ++x) out[x] = normalise(c, in[x]);
-      std::fill(out + end, out + width, 0.0f);
+      const T* const in = image + (c * height + from) * width + right;
+      std::fill_n(out, begin, border(c));
+      std::copy(in + begin, in + end, out + begin);
+      std::fill(out + end, out + width, border(c));
       if (mirror) std::reverse(out, out + width);
     }
   }

@@ -1,4 +1,5 @@
-// The samples of a split as batches have them: in an epoch's order, augmented and normalised.
+// The samples of a split as batches have them: in an epoch's order, augmented, and as pixels or
+// normalised.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ struct Augment {
   /// Of sets of encoded pictures: a random part of them, of at least that share of their area, is
   /// scaled to the size of the images (random_window). 0: their middle, as tests have it.
   double least_area = 0;
-  /// The image is surrounded by so many pixels of normalised value 0, and a window of its own size
-  /// is cut out at random.
+  /// The image is surrounded by so many pixels whose normalised value is about 0, numbers by zeros,
+  /// and a window of its own size is cut out at random.
   int pad = 0;
   /// Half of the images are flipped left to right.
   bool mirror = false;
@@ -35,7 +36,7 @@ struct RowOptions {
 
 /// What a thread that writes rows keeps from one to the next.
 struct RowScratch {
-  std::vector<uint8_t> file, pixels;
+  std::vector<uint8_t> file, pixels, augmented;
   PictureCutter cutter;
 };
 
@@ -51,23 +52,28 @@ class EpochRows {
 
   /// These rows of the epoch's order, as far as there are so many, will soon be written.
   void expect(int64_t first, int64_t rows) const;
-  /// The rows [first, first + rows) of the epoch's order, into fields with room for `room` rows, of
-  /// which zeros follow; sparse rows are then empty. Throws Error, which names the sample, if one
-  /// cannot be decoded.
-  void write(int64_t first, int64_t rows, int64_t room, RowScratch& scratch,
+  /// Rows [begin, end) of a batch that begins at row `first` of the epoch's order, into their
+  /// places in its fields. Sparse rows are written from the first to the last at once. Throws
+  /// Error, which names the sample, if one cannot be decoded.
+  void write(int64_t first, int64_t begin, int64_t end, RowScratch& scratch,
              const std::array<std::byte*, kFields>& fields) const;
+  /// Zeros behind the rows of fields with room for `room`; of sparse ones, so that they are empty.
+  void clear(int64_t rows, int64_t room, const std::array<std::byte*, kFields>& fields) const;
 
  private:
   void shuffle_blocks(Rng& rng);
   void write_label(int64_t index, std::byte* out) const;
-  void write_sample(int64_t index, RowScratch& scratch, float* out) const;
+  void write_sample(int64_t index, RowScratch& scratch, std::byte* out) const;
+  void write_pixels(int64_t index, const uint8_t* pixels, RowScratch& scratch,
+                    std::byte* out) const;
   /// The part of an encoded picture that the epoch has, as CHW bytes.
   const uint8_t* cut(int64_t index, std::span<const uint8_t> file, RowScratch& scratch) const;
   SparseRow sparse_row(int64_t place) const;
   void write_sparse(int64_t first, int64_t rows,
                     const std::array<std::byte*, kFields>& fields) const;
-  template <typename T, typename Normalise>
-  void write_image(const T* image, int64_t sample, float* out, Normalise normalise) const;
+  /// `border`: the values of what surrounds the image, by channel.
+  template <typename T, typename Border>
+  void augment(const T* image, int64_t sample, const Border& border, T* out) const;
 
   const Shape image_;
   const double centre_;
@@ -75,7 +81,8 @@ class EpochRows {
   const BatchFormat format_;
   const std::shared_ptr<const Split> split_;
   const RowOptions options_;
-  const std::vector<std::array<float, 256>> normalised_;  // pixels, by channel and value
+  const Normalisation normalisation_;
+  const NormalisationTable normalised_;  // of pixels that become floats
   std::vector<uint32_t> order_;
   int64_t epoch_ = 0;
 };

@@ -47,7 +47,8 @@ Pipeline::Pipeline(const Dataset& dataset, std::shared_ptr<const Split> split,
     : options_(options),
       rows_(dataset, std::move(split),
             {options.shuffle, options.augment, options.seed, options.shuffle_block}),
-      batches_(options.batch < 1 ? 0 : batches_of(rows_.size(), options.batch)) {
+      batches_(options.batch < 1 ? 0 : batches_of(rows_.size(), options.batch)),
+      rows_at_a_time_(rows_.split().in_memory() ? options.batch : 1) {
   if (options.batch < 1) fail_usage("a batch holds at least 1 sample, not {}", options.batch);
   serve(depth_of(options, rows_.size()), {});
   const int threads = options.threads > 0 ? options.threads : default_threads(rows_);
@@ -102,6 +103,7 @@ void Pipeline::start(int64_t epoch, int64_t first_batch) {
     fail("an epoch of {} batches cannot begin at batch {}", batches_, first_batch);
   }
   end_ = next_;
+  if (open_) leave_rest(*open_);
   made_.wait(lock, [this] { return filling_ == 0; });
 
   for (Slot& slot : slots_) {
@@ -111,7 +113,12 @@ void Pipeline::start(int64_t epoch, int64_t first_batch) {
   free_ = static_cast<int>(slots_.size());
   rows_.start(epoch);
   share_.begin = first_batch;
-  next_ = share_.next_from(first_batch);
+  next_ = expected_ = share_.next_from(first_batch);
+  // Those that the threads begin with would be announced too late.
+  const int64_t at_once = std::ssize(threads_) * rows_at_a_time_ + options_.batch - 1;
+  for (int64_t ahead = at_once / options_.batch; ahead > 0; --ahead) {
+    expected_ = share_.next_from(expected_ + 1);
+  }
   end_ = batches_;
   waited_seconds_ = 0;
   cancelled_ = false;
@@ -155,7 +162,7 @@ void Pipeline::release(const Batch& batch) {
     slot->state = State::free;
     --held_;
     ++free_;
-    wake = may_fill();
+    wake = may_begin();
   }
   if (wake) can_fill_.notify_all();
 }
@@ -180,9 +187,7 @@ Pipeline::Slot* Pipeline::find(State state, int64_t index) {
   return nullptr;
 }
 
-/// A thread sleeps until half of the buffers are free, unless a learner waits: then it works on a
-/// row of batches, and few batches cost a wake-up.
-bool Pipeline::may_fill() const {
+bool Pipeline::may_begin() const {
   return next_ < end_ && free_ > 0 &&
          (2 * free_ >= static_cast<int>(slots_.size()) || waiting_ > 0);
 }
@@ -192,51 +197,71 @@ void Pipeline::work() {
   RowScratch scratch;
   std::unique_lock lock(mutex_);
   for (;;) {
-    can_fill_.wait(lock, [this] { return stop_ || may_fill(); });
-    while (!stop_ && next_ < end_ && free_ > 0) {
-      Slot& slot = *std::find_if(slots_.begin(), slots_.end(),
-                                 [](const Slot& s) { return s.state == State::free; });
-      slot.state = State::filling;
-      slot.batch.index = next_;
-      next_ = share_.next_from(next_ + 1);
-      --free_;
-      ++filling_;
-      lock.unlock();
-      fill(slot, scratch);
-      lock.lock();
-      slot.state = State::ready;
-      --filling_;
-      made_.notify_all();
+    can_fill_.wait(lock, [this] { return stop_ || open_ || may_begin(); });
+    while (!stop_ && (open_ || (next_ < end_ && free_ > 0))) {
+      if (!open_) {
+        open_ = &begin(next_);
+        next_ = share_.next_from(next_ + 1);
+      }
+      fill(*open_, scratch, lock);
     }
     if (stop_) return;
   }
 }
 
 Pipeline::Slot& Pipeline::make(int64_t index, std::unique_lock<std::mutex>& lock) {
-  const auto slot = std::find_if(slots_.begin(), slots_.end(),
-                                 [](const Slot& s) { return s.state == State::free; });
-  if (slot == slots_.end()) fail("batch {} is asked for while all buffers are in use", index);
-  slot->state = State::filling;
-  slot->batch.index = index;
-  --free_;
-  ++filling_;
-  lock.unlock();
-  fill(*slot, unused_);
-  lock.lock();
-  --filling_;
-  made_.notify_all();
-  return *slot;
+  if (free_ == 0) fail("batch {} is asked for while all buffers are in use", index);
+  Slot& slot = begin(index);
+  while (slot.taken < slot.batch.rows) fill(slot, unused_, lock);
+  return slot;
 }
 
-void Pipeline::fill(Slot& slot, RowScratch& scratch) {
-  const int64_t first = slot.batch.index * options_.batch;
-  rows_.expect(first + std::ssize(threads_) * options_.batch, options_.batch);
-  slot.batch.rows = std::min(options_.batch, rows_.size() - first);
+Pipeline::Slot& Pipeline::begin(int64_t index) {
+  Slot& slot = *std::find_if(slots_.begin(), slots_.end(),
+                             [](const Slot& s) { return s.state == State::free; });
+  slot.state = State::filling;
+  slot.batch.index = index;
+  slot.batch.rows = std::min(options_.batch, rows_.size() - index * options_.batch);
+  slot.taken = slot.done = 0;
+  slot.expected = expected_;
+  expected_ = share_.next_from(expected_ + 1);
+  --free_;
+  ++filling_;
+  return slot;
+}
+
+void Pipeline::fill(Slot& slot, RowScratch& scratch, std::unique_lock<std::mutex>& lock) {
+  const int64_t at = slot.taken, end = std::min(at + rows_at_a_time_, slot.batch.rows);
+  slot.taken = end;
+  if (end == slot.batch.rows) open_ = nullptr;
+  lock.unlock();
+  std::exception_ptr error;
   try {
-    rows_.write(first, slot.batch.rows, options_.batch, scratch, slot.memory.fields());
+    rows_.expect(slot.expected * options_.batch + at, end - at);
+    rows_.write(slot.batch.index * options_.batch, at, end, scratch, slot.memory.fields());
+    if (end == slot.batch.rows) rows_.clear(end, options_.batch, slot.memory.fields());
   } catch (...) {
-    slot.error = std::current_exception();
+    error = std::current_exception();
   }
+  lock.lock();
+  slot.done += end - at;
+  if (error) {
+    if (!slot.error || at < slot.error_at) {
+      slot.error = error;
+      slot.error_at = at;
+    }
+    leave_rest(slot);
+  }
+  if (slot.done < slot.batch.rows) return;
+  slot.state = State::ready;
+  --filling_;
+  made_.notify_all();
+}
+
+void Pipeline::leave_rest(Slot& slot) {
+  slot.done += slot.batch.rows - slot.taken;
+  slot.taken = slot.batch.rows;
+  if (open_ == &slot) open_ = nullptr;
 }
 
 }  // namespace crossbow::data

@@ -1,5 +1,5 @@
-// Batches ready to train on: reads, augments and normalises ahead of the learners, on threads of
-// its own, into recycled buffers.
+// Batches ready to train on: reads, decodes and augments ahead of the learners, on threads of its
+// own, into recycled buffers.
 #pragma once
 
 #include <condition_variable>
@@ -35,9 +35,11 @@ struct PipelineOptions {
   AllocatePages allocate = {};  // of the buffers
 };
 
-/// Serves each epoch's batches in the order of their indices. Every sample comes once an epoch, and
-/// what a batch holds depends on the options, the epoch and its index only, not on the number of
-/// threads or the time of arrival. Once made it allocates nothing but in `serve`.
+/// Serves each epoch's batches in the order of their indices. Threads that decode samples share a
+/// batch, so that the next one is ready soonest, and there may be more threads than buffers. Every
+/// sample comes once an epoch, and what a batch holds depends on the options, the epoch and its
+/// index only, not on the number of threads or the time of arrival. After each thread's first rows
+/// it allocates nothing but in `serve`.
 ///
 /// Threads: any number of learners may acquire and release at a time, each index once an epoch, in
 /// about ascending order; `start`, `serve` and the destructor to one thread, while no batch is
@@ -74,14 +76,24 @@ class Pipeline : public TrainingBatches {
     explicit Slot(BatchMemory room) : memory(std::move(room)) {}
     Batch batch;
     State state = State::free;
-    std::exception_ptr error;
+    int64_t taken = 0, done = 0;  // rows of a batch that is being filled
+    int64_t expected = 0;         // the batch whose rows are announced meanwhile
+    std::exception_ptr error;     // of its first row that cannot be made
+    int64_t error_at = 0;
     BatchMemory memory;
   };
 
   void work();
   void end();
-  bool may_fill() const;
-  void fill(Slot& slot, RowScratch& scratch);
+  /// A thread that has slept is to go on: half of the buffers are free, so that few batches cost a
+  /// wake-up, or a learner waits.
+  bool may_begin() const;
+  /// Takes a free slot.
+  Slot& begin(int64_t index);
+  /// Takes and makes some rows. With the lock, without which it makes them.
+  void fill(Slot& slot, RowScratch& scratch, std::unique_lock<std::mutex>& lock);
+  /// Rows that nobody has taken are not made.
+  void leave_rest(Slot& slot);
   /// The batch, by the thread that asks, if there are no others. With the lock.
   Slot& make(int64_t index, std::unique_lock<std::mutex>& lock);
   Slot* find(State state, int64_t index);
@@ -89,12 +101,15 @@ class Pipeline : public TrainingBatches {
   const PipelineOptions options_;
   EpochRows rows_;  // read without the lock while some slot is filling
   const int64_t batches_;
+  const int64_t rows_at_a_time_;  // of a batch, by a thread
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable can_fill_, made_;
   std::deque<Slot> slots_;  // each stays where it is
+  Slot* open_ = nullptr;    // one with rows that nobody has taken, for threads to share
   BatchShare share_;
   int64_t next_ = 0, end_ = 0;  // batches yet to fill
+  int64_t expected_ = 0;        // the next batch to be announced
   int free_ = 0, filling_ = 0, held_ = 0, waiting_ = 0;
   double waited_seconds_ = 0;
   bool stop_ = false, cancelled_ = false;

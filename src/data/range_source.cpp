@@ -47,7 +47,7 @@ const Batch& RangeSource::acquire_rows(int64_t first, int64_t rows, int holder) 
   slot.batch.index = first / batch_;
   slot.batch.rows = rows;
   try {
-    rows_.write(first, rows, rows, slot.scratch, slot.memory.fields());
+    rows_.write(first, 0, rows, slot.scratch, slot.memory.fields());
   } catch (...) {
     release(slot.batch);
     throw;

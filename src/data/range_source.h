@@ -15,7 +15,7 @@
 namespace crossbow::data {
 
 /// Serves any range of an epoch's rows, any number of times; what it holds depends on the options,
-/// the epoch and the range only. Once made it allocates nothing.
+/// the epoch and the range only. After its first ranges it allocates nothing.
 class RangeSource final : public TrainingBatches {
  public:
   /// A holder has at most `held` ranges at a time, each of at most as many rows as `largest` says

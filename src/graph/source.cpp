@@ -1,5 +1,6 @@
 #include "graph/source.h"
 
+#include "core/error.h"
 #include "graph/op.h"
 
 namespace crossbow {
@@ -43,6 +44,17 @@ Tensor input(Graph& graph, Shape shape, int slot, DType dtype, std::string name)
   InputAttributes a;
   a.slot = slot;
   return append_source(graph, kInput, {shape, dtype}, a, std::move(name));
+}
+
+Tensor pixels(Graph& graph, Shape shape, const Normalisation& normalisation, int slot,
+              std::string name) {
+  if (shape.rank() != 4 || shape[1] > 3) {
+    fail("pixels lie in 1 to 3 channels of images, not in shape {}", shape.str());
+  }
+  InputAttributes a;
+  a.slot = slot;
+  a.normalisation = normalisation;
+  return append_source(graph, kInput, {shape}, a, std::move(name));
 }
 
 Tensor parameter(Graph& graph, Shape shape, Initialiser initialiser, std::string name) {

@@ -1,6 +1,9 @@
 // The nodes that a graph starts from: what each step feeds, what is trained, what is carried along.
 #pragma once
 
+#include <optional>
+
+#include "core/normalisation.h"
 #include "graph/graph.h"
 
 namespace crossbow {
@@ -30,6 +33,10 @@ struct Initialiser {
 
 struct InputAttributes : Attributes {
   int slot = 0;  // index into Step::inputs
+  /// The step feeds bytes, which become floats by this; else what the tensor has.
+  std::optional<Normalisation> normalisation = {};
+
+  DType fed(DType dtype) const { return normalisation ? DType::u8 : dtype; }
 };
 
 struct ParameterAttributes : Attributes {
@@ -49,6 +56,9 @@ struct FillAttributes : Attributes {
 /// A batch that the step feeds: row-major, NCHW. `slot` is its index in Step::inputs.
 Tensor input(Graph& graph, Shape shape, int slot = 0, DType dtype = DType::f32,
              std::string name = "input");
+/// The same of pixels, which the step feeds as bytes: the tensor has their normalised values.
+Tensor pixels(Graph& graph, Shape shape, const Normalisation& normalisation, int slot = 0,
+              std::string name = "images");
 /// A trained tensor. Rank 4: OIHW weights; rank 2: [outputs, inputs]; rank 1: per channel.
 Tensor parameter(Graph& graph, Shape shape, Initialiser initialiser, std::string name);
 /// A tensor that training carries along but does not differentiate (running statistics). The only

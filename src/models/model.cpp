@@ -127,7 +127,8 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
 
   Graph graph(name);
   const Tensor images = spec.room ? sparse_rows(graph, spec.batch, spec.image.elements(), spec.room)
-                                  : input(graph, Shape(batch), kSamples, DType::f32, "images");
+                        : spec.pixels ? pixels(graph, Shape(batch), *spec.pixels, kSamples)
+                                      : input(graph, Shape(batch), kSamples, DType::f32, "images");
   expect_loss(spec);
   const bool one_class = spec.label == LabelKind::one_class;
   const Tensor labels =

@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/batch_format.h"
+#include "core/normalisation.h"
 #include "graph/graph.h"
 #include "models/loss.h"
 
@@ -26,8 +28,11 @@ struct ModelSpec {
   LabelKind label = LabelKind::one_class;
   std::shared_ptr<const RowRoom> room = nullptr;  // of samples that are sparse rows; else null
   std::vector<int64_t> groups = {};               // as data::Info has them
+  std::optional<Normalisation> pixels = {};       // samples are bytes, which the net normalises
 
-  BatchFormat batch_format() const { return BatchFormat::of(image, classes, label, room); }
+  BatchFormat batch_format() const {
+    return BatchFormat::of(image, classes, label, room, pixels ? DType::u8 : DType::f32);
+  }
 };
 
 /// Defaults of `train` for a model; from the published recipes, milestones in epochs.
@@ -42,7 +47,7 @@ struct Recipe {
   double warmup = 0;  // epochs
   double momentum = 0.9;
   double weight_decay = 0;
-  int pad = 0;  // zeros around the image for random crops
+  int pad = 0;  // pixels around the image for random crops
   bool mirror = false;
   /// By which the net's colour images are normalised, from pixels of 0 to 1.
   std::array<float, 3> mean{0, 0, 0}, deviation{1, 1, 1};
@@ -90,9 +95,9 @@ std::vector<const Model*> all_models();
 /// A net as a user writes it: from images [N, C, H, W] to logits [N, classes].
 using ModelFunction = std::function<NetOutputs(Tensor images)>;
 
-/// The forward graph: inputs "images" (slot 0), or the spec's sparse rows, and "labels" (slot 1),
-/// outputs "logits", "loss" (the spec's, of these), "accuracy" and, of a net with auxiliary heads,
-/// "objective": the loss and theirs. Labels are classes, i32 [N]; or sets of
+/// The forward graph: inputs "images" (slot 0; floats or the spec's pixels), or its sparse rows,
+/// and "labels" (slot 1), outputs "logits", "loss" (the spec's, of these), "accuracy" and, of a net
+/// with auxiliary heads, "objective": the loss and theirs. Labels are classes, i32 [N]; or sets of
 /// classes, f32 [N, classes] with a 1 for each, and then the accuracy is precision@1; or numbers,
 /// f32 [N, 1], of which there is no accuracy.
 /// Throws Error if the logits have another shape than the spec's batch and classes ask for: [N,

@@ -78,8 +78,9 @@ class Compiler {
     for (const int32_t id : graph_.find("input")) {
       const Node& node = graph_.nodes()[id];
       const TensorType& type = node.outputs[0];
-      program_->input_bytes_[static_cast<size_t>(node.attrs<InputAttributes>().slot)] =
-          static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
+      const auto& a = node.attrs<InputAttributes>();
+      program_->input_bytes_[static_cast<size_t>(a.slot)] =
+          static_cast<size_t>(type.shape.elements()) * size_of(a.fed(type.dtype));
     }
     for (const int32_t id : graph_.find("sparse_rows")) {
       const std::vector<TensorType>& types = graph_.nodes()[id].outputs;

@@ -64,6 +64,9 @@ class Noise : public data::BatchSource {
       }
       if (spec.room) {
         draw_sparse_rows(spec, rng, fields_[b]);
+      } else if (spec.pixels) {
+        std::generate_n(fields_[b][kSamples].as<uint8_t>(), spec.batch * spec.image.elements(),
+                        [&] { return static_cast<uint8_t>(rng.below(256)); });
       } else {
         std::generate_n(fields_[b][kSamples].as<float>(), spec.batch * spec.image.elements(),
                         [&] { return rng.uniform(-1, 1); });

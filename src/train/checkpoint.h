@@ -59,7 +59,7 @@ struct Checkpoint {
   LabelKind label = LabelKind::one_class;  // these three as data::Info has them
   std::vector<int64_t> groups;
   uint32_t group_names = 0;
-  std::optional<data::Normalisation> normalisation;
+  std::optional<Normalisation> normalisation;
   int64_t samples = 0;  // training images
   Position position;
   std::vector<EpochRecord> history;

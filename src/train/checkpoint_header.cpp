@@ -34,15 +34,15 @@ json shape_json(const Shape& shape) {
   return json(std::vector<int64_t>(shape.begin(), shape.end()));
 }
 
-json normalisation_json(const std::optional<data::Normalisation>& n) {
+json normalisation_json(const std::optional<Normalisation>& n) {
   return n ? json{{"mean", n->mean}, {"std", n->std}} : json(nullptr);
 }
 
-std::optional<data::Normalisation> normalisation_from(const json& header) {
+std::optional<Normalisation> normalisation_from(const json& header) {
   const auto n = header.find("normalisation");
   if (n == header.end() || n->is_null()) return {};
-  return data::Normalisation{n->at("mean").get<std::array<float, 3>>(),
-                             n->at("std").get<std::array<float, 3>>()};
+  return Normalisation{n->at("mean").get<std::array<float, 3>>(),
+                       n->at("std").get<std::array<float, 3>>()};
 }
 
 /// That each goes on with a size that it has programs for.

@@ -27,13 +27,13 @@ struct TrainOptions {
   std::shared_ptr<const data::Dataset> dataset = {};
   /// Side of images made from pictures; 0: as large as the first of an imagefolder, else 224.
   int64_t image_size = 0;
-  /// How training images are cut. none: the middle; pad: out of a border of zeros; resized: random
+  /// How training images are cut. none: the middle; pad: out of a border; resized: random
   /// parts of pictures, scaled, and of test pictures the middle 7/8. Auto: resized for pictures
   /// that stay encoded (imagenet, tfrecord, tar), else pad where the recipe has one.
   std::optional<std::string> crop = {};
   std::optional<double> crop_area = {};  // least share of a picture that resized cuts; auto: 0.08
-  std::optional<int64_t> pad = {};       // zeros around a training image for random crops
-  std::optional<bool> mirror = {};       // flip half of the training images
+  std::optional<int64_t> pad = {};  // around a training image, for crops; they normalise to about 0
+  std::optional<bool> mirror = {};  // flip half of the training images
 
   // Who computes it.
   /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; or ref, the

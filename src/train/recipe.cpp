@@ -90,25 +90,33 @@ bool has_pictures(const TrainOptions& o) {
 }
 
 ModelSpec spec_of(const data::Info& info, int64_t batch, const Loss& loss) {
-  return {.image = info.image,
-          .classes = info.classes,
-          .batch = batch,
-          .options = {},
-          .loss = loss,
-          .label = info.label,
-          .room = info.room,
-          .groups = info.groups};
+  return {
+      .image = info.image,
+      .classes = info.classes,
+      .batch = batch,
+      .options = {},
+      .loss = loss,
+      .label = info.label,
+      .room = info.room,
+      .groups = info.groups,
+      .pixels = info.sample_type == DType::u8 ? std::optional(info.normalisation) : std::nullopt};
 }
 
 ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
   if (!asked.data) {
     ModelSpec spec = find_model(config.model).default_spec(config.batch);
     spec.loss = config.loss;
+    if (spec.image.rank() == 3) spec.pixels = config.normalisation;
     return spec;
   }
   const data::CatalogueEntry& entry = data::catalogue_entry(config.data);
   if (entry.image.rank() > 0 && !entry.rows) {
-    return {entry.image, entry.classes, config.batch, {}, config.loss};
+    return {.image = entry.image,
+            .classes = entry.classes,
+            .batch = config.batch,
+            .options = {},
+            .loss = config.loss,
+            .pixels = config.normalisation};
   }
   data::OpenOptions open;
   open.image_size = {asked.image_size, asked.image_size};

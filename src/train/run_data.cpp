@@ -14,17 +14,18 @@ namespace crossbow {
 std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
                                              std::shared_ptr<const data::Dataset> dataset,
                                              const Checkpoint* from) {
-  data::Dataset own = *dataset;
+  const bool takes_rows = config.model != kOwnModel && find_model(config.model).sparse_rows &&
+                          config.has_kernels("sparse_dense");
+  data::Dataset own = takes_rows ? *dataset : dataset->dense();
   own.info.centre = config.centre;
+  if (data::has_pixels(*own.train)) own.info.sample_type = DType::u8;
   const Shape& sample = own.info.image;
   if (from && from->normalisation) {
     own.info.normalisation = *from->normalisation;
   } else if (!config.options.dataset && sample.rank() == 3 && sample[0] == 3) {
     own.info.normalisation = config.normalisation;
   }
-  const bool takes_rows = config.model != kOwnModel && find_model(config.model).sparse_rows &&
-                          config.has_kernels("sparse_dense");
-  return std::make_shared<const data::Dataset>(takes_rows ? std::move(own) : own.dense());
+  return std::make_shared<const data::Dataset>(std::move(own));
 }
 
 std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Checkpoint* from,

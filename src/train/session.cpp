@@ -51,9 +51,8 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
 /// Null for a session that has none.
 std::shared_ptr<const data::Dataset> open(const SessionOptions& s, const RunConfig& config) {
   auto dataset = s.data ? for_net(config, data::open_dataset(*s.data), nullptr) : s.dataset;
-  if (dataset && dataset->info.room) {
-    dataset = std::make_shared<const data::Dataset>(dataset->dense());
-  }
+  // Steps may also be given images, as floats.
+  if (dataset) dataset = std::make_shared<const data::Dataset>(dataset->dense());
   if (!dataset) {
     if (s.image.rank() != 3 || s.classes < 1) {
       fail_usage(

@@ -106,7 +106,8 @@ data::Info TrainedModel::info() const {
           .normalisation = *checkpoint_.normalisation,
           .centre = config_.centre,
           .label = checkpoint_.label,
-          .groups = checkpoint_.groups};
+          .groups = checkpoint_.groups,
+          .sample_type = DType::u8};
 }
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {

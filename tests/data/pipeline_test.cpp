@@ -1,11 +1,16 @@
 #include "data/pipeline.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <mutex>
 #include <set>
+#include <utility>
 
 #include "data/files.h"
+#include "data/memory.h"
 
 namespace crossbow::data {
 namespace {
@@ -20,8 +25,13 @@ class CountingSplit : public Split {
   Sample sample(int64_t i, std::vector<uint8_t>* file) const override {
     file->resize(2 * kSide * kSide);
     uint8_t* const scratch = file->data();
-    if (i == bad) fail("image {} is damaged", i);
+    const int now = ++readers_;
+    for (int most = most_readers; now > most && !most_readers.compare_exchange_weak(most, now);) {
+    }
     if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    if (i == slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    --readers_;
+    if (bad.contains(i)) fail("image {} is damaged", i);
     for (int64_t k = 0; k < kSide * kSide; ++k) {
       scratch[k] = static_cast<uint8_t>(1 + k);
       scratch[kSide * kSide + k] = static_cast<uint8_t>(101 + k);
@@ -29,9 +39,19 @@ class CountingSplit : public Split {
     return scratch;
   }
   bool in_memory() const override { return false; }
+  void expect(int64_t i) const override {
+    const std::lock_guard lock(mutex_);
+    expected_.insert(i);
+  }
+  std::multiset<int64_t> take_expected() const {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(expected_, {});
+  }
 
-  int64_t bad = -1;
+  std::set<int64_t> bad;
+  int64_t slow = -1;
   int delay_ms = 0;
+  mutable std::atomic<int> most_readers = 0;  // at a time
 
  private:
   static std::vector<int32_t> labels(int64_t size) {
@@ -39,6 +59,10 @@ class CountingSplit : public Split {
     for (int64_t i = 0; i < size; ++i) labels.push_back(static_cast<int32_t>(i));
     return labels;
   }
+
+  mutable std::atomic<int> readers_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::multiset<int64_t> expected_;
 };
 
 Dataset counting_set(std::shared_ptr<const CountingSplit> split) {
@@ -212,6 +236,98 @@ TEST(Pipeline, NormalisesWithTheSetsValues) {
   EXPECT_FLOAT_EQ(served.images[kSide * kSide + 9], 110 / 255.0f);
 }
 
+TEST(Pipeline, PixelsNormalisedAreTheFloats) {
+  Dataset set = counting_set(40);
+  set.info.normalisation = {{0.3f, 0.5f, 0}, {0.2f, 0.1f, 1}};
+  Pipeline floats = make_pipeline(set, kRandom);
+  const std::vector<float> expected = epoch(floats, 1).images;
+  set.info.sample_type = DType::u8;
+  Pipeline pixels = make_pipeline(set, kRandom);
+  pixels.start(1);
+  size_t at = 0;
+  for (int64_t b = 0; b < pixels.batches(); ++b) {
+    const Batch& batch = pixels.acquire(b);
+    for (int64_t i = 0; i < batch.rows * 2 * kSide * kSide; ++i) {
+      const auto channel = static_cast<size_t>(i / (kSide * kSide) % 2);
+      ASSERT_EQ(set.info.normalisation.of(batch.pixels()[i], channel), expected[at++]);
+    }
+    pixels.release(batch);
+  }
+  EXPECT_EQ(at, expected.size());
+}
+
+/// In bytes and in floats: nearest to the mean of each channel.
+TEST(Pipeline, BordersNormaliseToAboutZero) {
+  Dataset set = counting_set(40);
+  set.info.normalisation = {{0.3f, 0.5f, 0}, {0.2f, 0.1f, 1}};
+  const PipelineOptions far{.batch = 40, .augment = {.pad = 40}};
+  Pipeline floats = make_pipeline(set, far);
+  set.info.sample_type = DType::u8;
+  Pipeline pixels = make_pipeline(set, far);
+  pixels.start(0);
+  floats.start(0);
+  const Batch &bytes = pixels.acquire(0), &numbers = floats.acquire(0);
+  constexpr int64_t kPlane = kSide * kSide;
+  const std::array<uint8_t, 2> border{77, 128};
+  int64_t only_border = 0;
+  for (int64_t plane = 0; plane < 80; ++plane) {
+    const uint8_t expected = border[static_cast<size_t>(plane % 2)];
+    const uint8_t* const first = bytes.pixels() + plane * kPlane;
+    if (std::any_of(first, first + kPlane, [&](uint8_t v) { return v != expected; })) continue;
+    ++only_border;
+    EXPECT_LT(std::abs(numbers.samples()[plane * kPlane]), 0.03f);
+  }
+  EXPECT_GT(only_border, 40);
+}
+
+TEST(Pipeline, BordersOfNumbersAreZeros) {
+  const std::vector<float> numbers(32, 5.0f);
+  const std::vector<int32_t> labels{0, 0};
+  Info info;
+  info.image = {1, 4, 4};
+  info.classes = 1;
+  info.normalisation = {{0.5f, 0, 0}, {0.5f, 1, 1}};
+  const auto set = from_memory(info, {numbers, labels}, {numbers, labels});
+  Pipeline pipeline = make_pipeline(*set, {.batch = 2, .augment = {.pad = 2}});
+  std::set<float> seen;
+  for (int64_t number = 0; number < 4; ++number) {
+    pipeline.start(number);
+    const Batch& batch = pipeline.acquire(0);
+    seen.insert(batch.samples(), batch.samples() + 32);
+    pipeline.release(batch);
+  }
+  EXPECT_EQ(seen, (std::set<float>{0, 5}));
+}
+
+/// Of one of two ranks with four learners each.
+TEST(Pipeline, AnnouncesTheRowsOfItsOwnBatchesOnce) {
+  const auto split = std::make_shared<CountingSplit>(256);
+  const Dataset set = counting_set(split);
+  Pipeline pipeline = make_pipeline(set, with_threads({.batch = 4}, 2, 3));
+  const BatchShare share{.first = 0, .count = 4, .all = 8};
+  pipeline.serve(8, share);
+  pipeline.start(0);
+  std::multiset<int64_t> own;
+  for (int64_t b = 0; b < pipeline.batches(); b = share.next_from(b + 1)) {
+    pipeline.release(pipeline.acquire(b));
+    if (b == 0) continue;  // made at once
+    for (int64_t row = 4 * b; row < 4 * b + 4; ++row) own.insert(row);
+  }
+  EXPECT_EQ(split->take_expected(), own);
+}
+
+TEST(Pipeline, ABatchOfPixelsNeedsPixels) {
+  const std::vector<float> numbers(16);
+  const std::vector<int32_t> labels{0};
+  Info info;
+  info.image = {1, 4, 4};
+  info.classes = 1;
+  const auto memory = from_memory(info, {numbers, labels}, {numbers, labels});
+  Dataset set = *memory;
+  set.info.sample_type = DType::u8;
+  EXPECT_ERROR(make_pipeline(set, {.batch = 1}), "are no pixels");
+}
+
 /// How an augmented image was made, found from its pixels; every pixel is checked against it.
 struct Change {
   int64_t down, right;
@@ -278,7 +394,7 @@ TEST(Pipeline, PadsFarBeyondTheImage) {
 
 TEST(Pipeline, ThrowsAtTheBatchThatFailed) {
   const auto split = std::make_shared<CountingSplit>(20);
-  split->bad = 9;
+  split->bad = {9};
   const Dataset set = counting_set(split);
   Pipeline pipeline = make_pipeline(set, with_threads({.batch = 4}, 2));
   for (int round = 0; round < 3; ++round) {
@@ -287,6 +403,26 @@ TEST(Pipeline, ThrowsAtTheBatchThatFailed) {
     EXPECT_ERROR(pipeline.acquire(2), "image 9 is damaged");
     EXPECT_EQ(take(pipeline, 3).labels.size(), 8u);
   }
+}
+
+/// The one that its thread is done with last comes first in the batch.
+TEST(Pipeline, NamesTheFirstOfSeveralThatFailed) {
+  const auto split = std::make_shared<CountingSplit>(8);
+  split->bad = {2, 3, 7};
+  split->slow = 2;
+  const Dataset set = counting_set(split);
+  Pipeline pipeline = make_pipeline(set, with_threads({.batch = 8}, 4));
+  pipeline.start(0);
+  EXPECT_ERROR(pipeline.acquire(0), "image 2 is damaged");
+}
+
+TEST(Pipeline, ThreadsShareABatch) {
+  const auto split = std::make_shared<CountingSplit>(16);
+  split->delay_ms = 5;
+  const Dataset set = counting_set(split);
+  Pipeline pipeline = make_pipeline(set, with_threads({.batch = 8}, 4, 1));
+  epoch(pipeline, 0);
+  EXPECT_GT(split->most_readers, 1);
 }
 
 TEST(Pipeline, RefusesWhatWouldWaitForEver) {

@@ -171,6 +171,10 @@ class GraphRun {
     labels_[slot] = std::move(labels);
     step_.inputs[slot] = labels_[slot].data();
   }
+  void feed(size_t slot, std::vector<uint8_t> pixels) {
+    pixels_[slot] = std::move(pixels);
+    step_.inputs[slot] = pixels_[slot].data();
+  }
 
   std::vector<std::string> parameter_names() const {
     std::vector<std::string> names;
@@ -229,6 +233,12 @@ class GraphRun {
       const auto classes = static_cast<uint32_t>(classes_of(node));
       for (int32_t& label : labels) label = static_cast<int32_t>(rng.below(classes));
       feed(slot, std::move(labels));
+      return;
+    }
+    if (node.attrs<InputAttributes>().normalisation) {
+      std::vector<uint8_t> pixels(count);
+      for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(rng.below(256));
+      feed(slot, std::move(pixels));
       return;
     }
     std::vector<float> numbers(count);
@@ -294,6 +304,7 @@ class GraphRun {
   Execution execution_;
   std::array<std::vector<float>, kFields> numbers_;
   std::array<std::vector<int32_t>, kFields> labels_;
+  std::array<std::vector<uint8_t>, kFields> pixels_;
   Step step_;
 };
 

@@ -31,7 +31,7 @@ Checkpoint sample(int64_t epoch = 3) {
   c.image = {1, 28, 28};
   c.classes = 2;
   c.class_names = {"ca\xC3\xB1\"on", "dog"};
-  c.normalisation = data::Normalisation{{0.1f, 0.2f, 0.3f}, {0.4f, 0.5f, 0.6f}};
+  c.normalisation = Normalisation{{0.1f, 0.2f, 0.3f}, {0.4f, 0.5f, 0.6f}};
   c.samples = 60000;
   c.position = {.epoch = epoch,
                 .batch = 17,

@@ -6,6 +6,8 @@
 
 #include "core/machine.h"
 #include "core/text.h"
+#include "train/recipe.h"
+#include "train/run_data.h"
 #include "train/team.h"
 #include "train/tiny_run.h"
 
@@ -48,8 +50,8 @@ TEST_P(MemoryOf, IsWhatATeamTakes) {
   options.batch = 32;
   GetParam().set(options);
   const RunConfig config = resolve(options, Recipe{});
-  const auto dataset = config.open_data({});
-  const ModelSpec spec{dataset->info.image, dataset->info.classes, options.batch, {}};
+  const auto dataset = for_net(config, config.open_data({}), nullptr);
+  const ModelSpec spec = spec_of(dataset->info, options.batch, CrossEntropyLoss{});
   const Graph forward =
       GetParam().deep ? build_model("resnet-20", spec) : classifier("own", net, spec);
   Tuner tuner;
@@ -121,8 +123,8 @@ TEST(Memory, MoreLearnersThanFitBesideACopyOfTheirStateAreNotAfforded) {
   options.data = data.spec();
   options.deterministic = true;
   const RunConfig config = resolve(options, Recipe{});
-  const auto dataset = config.open_data({});
-  const ModelSpec spec{dataset->info.image, dataset->info.classes, options.batch, {}};
+  const auto dataset = for_net(config, config.open_data({}), nullptr);
+  const ModelSpec spec = spec_of(dataset->info, options.batch, CrossEntropyLoss{});
   const Graph forward = classifier("own", net, spec);
   Tuner tuner;
   data::Pipeline batches(*dataset, dataset->train, config.training_batches(config.device.count));
