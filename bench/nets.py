@@ -11,7 +11,12 @@ NETS = {
     "resnet-32": ((3, 32, 32), 10, 468_826),
     "mlp": ((300,), 2, 1_993_730),
     "vgg-16": ((3, 32, 32), 100, 15_038_116),
+    "resnet-50": ((3, 224, 224), 1000, 25_557_032),
+    "mobilenet-v2": ((3, 224, 224), 1000, 3_504_872),
+    "vgg-16-imagenet": ((3, 224, 224), 1000, 138_357_544),
 }
+# Those that PyTorch's users take from torchvision; the other peers do not have the same nets.
+TORCHVISION = {"resnet-50": "resnet50", "mobilenet-v2": "mobilenet_v2", "vgg-16-imagenet": "vgg16"}
 VGG_BLOCKS = [(64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512)]
 
 

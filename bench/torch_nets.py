@@ -61,7 +61,13 @@ def sgd(net, **how):
 
 
 def build(model):
-    """The net, with Xavier-uniform weights by fan-in and zero biases."""
+    """The net, with Xavier-uniform weights by fan-in and zero biases, or torchvision's."""
+    if model in nets.TORCHVISION:
+        from torchvision import models as zoo
+
+        net = getattr(zoo, nets.TORCHVISION[model])()
+        nets.check_parameters(model, sum(p.numel() for p in net.parameters()))
+        return net
     modules, made = dict(MODULES), []
     for name, *arguments in nets.layers(model):
         made.append(modules[name](*arguments))
