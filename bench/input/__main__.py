@@ -17,7 +17,7 @@ import sys
 
 from bench import PEERS_PYTHON, ROOT, Failed, last_line, log, parser_of, table, warn_if_busy
 
-BENCHMARK = ROOT / "build/release/bench/input_benchmark"
+BENCHMARK = ROOT / "build/release/input_benchmark"
 THREADS = (1, 2)
 PICTURES = 1024
 

@@ -20,7 +20,7 @@ from torch import nn
 
 from bench import ROOT, listed, log, parser_of, table
 
-NET_STEP = ROOT / "build/release/bench/net_step"
+NET_STEP = ROOT / "build/release/net_step"
 CLASSES = 1000
 
 
