@@ -33,7 +33,6 @@ MODEL, PARAMETERS = "mlp:layers=1,width=64,activation=relu", 50890
 BATCH, EPOCHS, DROPS, TARGET = 4, 10, (5, 8), 0.97
 STEP = 0.001  # seconds, of an ordinary node
 ALGORITHMS = ["ssgd", "sma", "easgd", "async-easgd", "gossip-pull", "gossip-push"]
-SYNCHRONOUS = ["ssgd", "sma", "easgd"]
 PLAIN = ["async-easgd"]  # without momentum: steps of 1/(1 − 0.9) times the rate move as far
 NODES = [4, 8, 16, 32, 64, 128, 256]
 FAULTY_NODES = [8, 32, 128]
@@ -222,8 +221,6 @@ def run(runner, args):
         for condition in ("even", "uneven-slow") if args.quick else CONDITIONS:
             for (sync, k), rate in chosen.items():
                 if condition in FAULTY and k not in FAULTY_NODES:
-                    continue
-                if condition == "lost" and sync in SYNCHRONOUS:
                     continue
                 jobs.append(Job(sync, k, condition, rate, seed))
         runner.do(jobs)

@@ -45,13 +45,15 @@ constexpr const char* kSimulateExamples =
 steps, messages and failures come at virtual times, and the same seed brings the same bits. A step
 takes 0.01 s, and a tenth of that more or less, unless --step-times says otherwise. A message has
 the model's weights. Learners that wait for each other wait for their steps and for a sum, which
-takes two latencies and the time of two messages through a card.
+takes two latencies and the time of two messages through a card. If one of them fails, the others go
+on from the last sum.
 
 Examples:
   crossbow simulate --nodes 32 --sync gossip-pull
   crossbow simulate --nodes 128 --sync ssgd --batch 4 --latency 50e-6 --bandwidth 1.25e9
   crossbow simulate --nodes 8 --sync async-easgd --straggler 0:4 --fail 1:20
   crossbow simulate --nodes 8 --sync sma --step-times recorded:steps.txt --json
+  crossbow simulate --nodes 8 --sync sma --fail 3:1.5,0:2
 
 )"
     "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 save the run, which --resume goes on with, and exit with "
@@ -135,6 +137,7 @@ Json to_json(const TrainResult& r) {
   j["goodput"] = crossbow::to_json(last.goodput);
   if (r.virtual_seconds) j["virtual_seconds"] = *r.virtual_seconds;
   if (!r.workers.empty()) j["workers"] = crossbow::to_json(r.workers);
+  if (!r.lost_nodes.empty()) j["lost_nodes"] = crossbow::to_json(r.lost_nodes);
   if (!r.nodes.empty()) j["nodes"] = crossbow::to_json(r.nodes);
   j["history"] = crossbow::to_json(r.history);
   j["out"] = *o.out;
@@ -290,6 +293,10 @@ void print_summary(std::FILE* out, const TrainResult& r) {
     put_wrapped(out, "  virtual   ",
                 fmt::format("{:.4g} s on the virtual clock, of learners on a processor each",
                             *r.virtual_seconds));
+  }
+  for (const LostNode& lost : r.lost_nodes) {
+    put_wrapped(out, "  lost      ",
+                fmt::format("node {} after {:.4g} s on that clock", lost.node, lost.seconds));
   }
   print_goodput(out, r);
   r.workers.empty() ? print_nodes(out, r) : print_workers(out, r);

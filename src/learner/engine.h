@@ -79,6 +79,14 @@ struct NodeFailure {
   bool in_step = true;  // whose batch another node takes
 };
 
+/// On the virtual clock, of learners that wait for each other one that fails in a segment.
+struct LearnerLoss {
+  int64_t batches = 0;  // the first ones of the segment, up to where the others go on from
+  int learner = 0;
+  LostNode node;
+  double noticed = 0;  // in steps of an ordinary learner, when the others go on
+};
+
 /// No node is left that could make up for those that have failed.
 struct NodesFailed : Error {
   using Error::Error;
@@ -114,6 +122,9 @@ class Engine {
   /// Whose turns there were since the last call, in order; none of learners that wait for each
   /// other.
   virtual std::vector<int32_t> take_turns() { return {}; }
+
+  /// Who fails first in a segment that would have these batches, if somebody does.
+  virtual std::optional<LearnerLoss> next_loss(const Segment& /*segment*/) const { return {}; }
 
   /// Nodes that have failed since the last call, while the others go on; any thread.
   virtual std::vector<NodeFailure> take_failures() { return {}; }

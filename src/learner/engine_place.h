@@ -67,6 +67,14 @@ struct WorkerState {
   bool operator==(const WorkerState&) const = default;
 };
 
+/// On the virtual clock one of the learners that wait for each other, which has failed.
+struct LostNode {
+  int node = 0;        // its number when the run began
+  double seconds = 0;  // virtual, when it failed
+
+  bool operator==(const LostNode&) const = default;
+};
+
 /// The numbers of an engine's state. A plain value.
 struct EnginePlace {
   int64_t exchanges = 0;             // or turns of nodes, in the whole run
@@ -80,13 +88,22 @@ struct EnginePlace {
   int64_t virtual_steps = 0;
   std::vector<double> virtual_ends;
   double virtual_exchange = 0;
-  NoiseScale noise;  // of the learners' gradients in the whole run; kept if not measured
+  std::vector<LostNode> lost;  // of these, in this order; the learners are those that are left
+  NoiseScale noise;            // of the learners' gradients in the whole run; kept if not measured
 
   /// For an engine that has so many learners, where there were `before`. One learner's exchanges
   /// are other ones than those of several: a mean over them starts anew.
   EnginePlace with_learners(int learners, int before) const {
     EnginePlace place = *this;
     if ((learners == 1) != (before == 1)) place.exchanges = place.since_exchange = 0;
+    return place;
+  }
+  /// After a loss, with which the others go on at that time.
+  EnginePlace without(const LostNode& node, double time) const {
+    EnginePlace place = *this;
+    place.lost.push_back(node);
+    place.virtual_ends.assign(place.virtual_ends.size() - 1, time);
+    place.virtual_time = place.virtual_exchange = time;
     return place;
   }
 };

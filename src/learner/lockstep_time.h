@@ -2,8 +2,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "learner/engine_place.h"
 #include "learner/lockstep.h"
 #include "learner/pace.h"
 
@@ -22,8 +25,8 @@ class LockstepTime {
     std::vector<double> learners;
     double exchange = 0;
   };
-  /// To where a run was, after so many iterations.
-  void restore(const Ends& ends, int64_t iterations);
+  /// To where a run was, after so many iterations, without the nodes that it had lost.
+  void restore(const Ends& ends, int64_t iterations, std::span<const LostNode> lost);
   Ends ends() const;
 
   /// The segment's, from 0 on; the first `active` learners have a batch.
@@ -31,6 +34,17 @@ class LockstepTime {
   /// After so many iterations. Of a whole segment all learners wait for the last one and for the
   /// last exchange; one that was cut short goes on in the next.
   void end_segment(const Lockstep& lockstep, int64_t iterations, bool whole);
+
+  /// A learner that fails, and how many iterations of a segment all have in common: up to the last
+  /// exchange, or the segment's end, that is complete before the learner fails.
+  struct Loss {
+    int64_t iterations = 0;
+    int learner = 0, node = 0;
+    double fails = 0, noticed = 0;  // noticed by the others, a latency later
+  };
+  /// The first loss of a segment that is to have so many batches, if there is one. The last learner
+  /// does not fail.
+  std::optional<Loss> next_loss(const Lockstep& lockstep, int64_t batches) const;
 
   /// When the last learner is done, in steps of an ordinary one.
   double now() const;
@@ -40,9 +54,11 @@ class LockstepTime {
 
  private:
   struct Learner {
+    int node = 0;
     double end = 0, waited = 0;
     int64_t steps = 0;
   };
+  double latency() const { return pace_.network ? pace_.network->latency : 0; }
   /// When so many of the segment's exchanges were complete: all that are known, or one less. With
   /// none, when the last one before was.
   double complete(int64_t exchanges) const;

@@ -38,7 +38,7 @@ struct Pace {
 
   double step_seconds = 0;  // 0: not known, and steps are the only unit
   std::optional<NetworkTerms> network = {};
-  /// By node, when it fails; infinity, also beyond the last: never. Of asynchronous nodes.
+  /// By node, when it fails; infinity, also beyond the last: never.
   std::vector<double> fails = {};
 
   double slowness_of(int node) const { return entry(slowness, node, 1); }

@@ -93,6 +93,7 @@ EnginePlace SynchronousEngine::place() const {
     const LockstepTime::Ends ends = time_->ends();
     place.virtual_ends = ends.learners;
     place.virtual_exchange = ends.exchange;
+    place.lost = lost_;
   }
   return place;
 }
@@ -104,7 +105,8 @@ void SynchronousEngine::resume(const EnginePlace& place) {
       ends.learners.assign(static_cast<size_t>(learners()), place.virtual_time);
       ends.exchange = place.virtual_time;
     }
-    time_->restore(ends, place.virtual_steps);
+    lost_ = place.lost;
+    time_->restore(ends, place.virtual_steps, lost_);
   }
   if (sync_) lockstep_.restore(place.exchanges, place.since_exchange);
   for (size_t d = 1; d < centrals_.size(); ++d) {
@@ -194,10 +196,28 @@ void SynchronousEngine::begin(const Segment& segment) {
     return this->segment().stop() || (scheduler_.begun() > 0 && this->segment().pause());
   });
   if (!sync_) return;
-  lockstep_.start(sync_->period(segment.after_first_drop, (segment.epoch_batches + k - 1) / k));
+  lockstep_.start(period_of(segment));
   for (int d = 0; d < options().threads.devices; ++d) {
     central_of(d)->start([this, d](int64_t i, ExchangeInput& input) { describe(d, i, input); });
   }
+}
+
+int64_t SynchronousEngine::period_of(const Segment& segment) const {
+  const int64_t k = all_learners();
+  return sync_->period(segment.after_first_drop, (segment.epoch_batches + k - 1) / k);
+}
+
+/// How long steps take does not depend on what they compute, so this is known before they are made,
+/// and no step is made that would be lost.
+std::optional<LearnerLoss> SynchronousEngine::next_loss(const Segment& segment) const {
+  if (!time_ || !sync_) return {};
+  Lockstep lockstep = lockstep_;
+  lockstep.start(period_of(segment));
+  const auto loss = time_->next_loss(lockstep, segment.batches);
+  if (!loss) return {};
+  const double seconds = loss->fails * options().pace->step_seconds;
+  return LearnerLoss{
+      loss->iterations * learners(), loss->learner, {loss->node, seconds}, loss->noticed};
 }
 
 /// Elsewhere than on the host to give work is all that a thread does, and one can do it for all

@@ -30,6 +30,7 @@ class SynchronousEngine final : public Engine {
   const std::byte* weights(int j) const override { return learner(j).weights(side()); }
   void time_step(const Step& step, double lr, std::span<double> seconds) override;
   UpdateTraffic update_traffic() const override;
+  std::optional<LearnerLoss> next_loss(const Segment& segment) const override;
 
   /// Every learner goes on from the central model.
   void restart();
@@ -57,6 +58,8 @@ class SynchronousEngine final : public Engine {
   int64_t batch_of(int64_t iteration, int learner) const {
     return first_batch_of(iteration) + first_learner() + learner;
   }
+  /// Of the segment's exchanges, in iterations.
+  int64_t period_of(const Segment& segment) const;
   bool averages_gradients() const { return sync_ && sync_->traits().averages_gradients; }
   /// Null for one learner on its own.
   Central* central_of(int device) const {
@@ -72,6 +75,7 @@ class SynchronousEngine final : public Engine {
   const std::shared_ptr<const SyncAlgorithm> sync_;  // null for one learner on its own
   Lockstep lockstep_;
   std::optional<LockstepTime> time_;  // on the virtual clock
+  std::vector<LostNode> lost_;        // on that clock, before there were so few learners
   Scheduler scheduler_;
   std::unique_ptr<LocalGroup> comm_;                // of several devices
   std::vector<std::unique_ptr<Central>> centrals_;  // by device

@@ -157,6 +157,11 @@ std::array<std::pair<std::string_view, bool>, 4> of_simulation(const TrainOption
            {"fail", o.fail.has_value()}}};
 }
 
+/// Learners that wait for each other become fewer as they fail, so their number now does not tell.
+bool knows_its_nodes(const TrainOptions& o) {
+  return find_async(o.sync) || is_alone(o) || o.learners;
+}
+
 void validate_simulation(const TrainOptions& o) {
   for (const auto& [name, set] : of_simulation(o)) {
     if (!set) continue;
@@ -167,9 +172,13 @@ void validate_simulation(const TrainOptions& o) {
     if (!o.step_times) {
       fail_usage("`{}` is in seconds: say with `step-times` how many a step takes", name);
     }
-    if (looks_for_learners(o)) {
+    if (looks_for_learners(o) || (name == "fail" && !knows_its_nodes(o))) {
       fail_usage("`{}`: say how many learners there are, with `learners`", name);
     }
+  }
+  if (o.fail && device_list(o.device).count > 1) {
+    fail_usage(
+        "`fail`: learners of several devices cannot fail in this version; choose one device");
   }
   if (o.latency && !(*o.latency >= 0 && *o.latency <= kLongest)) {
     fail_usage("`latency` {}: it is 0 to 1000000 seconds", *o.latency);
@@ -233,6 +242,9 @@ void validate_clock(const TrainOptions& o) {
 
 void validate_learners_of_clock(const TrainOptions& o, int learners) {
   if (!o.straggler && !o.fail) return;
+  if (o.fail && !find_async(o.sync)) {
+    learners = static_cast<int>(o.learners.value_or(kMostLearners));
+  }
   const Pace pace = pace_of(o);
   const auto refuse = [&](std::string_view option, const std::optional<std::string>& text,
                           const std::vector<double>& entries) {

@@ -17,7 +17,8 @@ Pace pace_of(const TrainOptions& options);
 
 // These throw UsageError naming the option that makes no sense.
 void validate_clock(const TrainOptions& options);
-/// With the number of learners that there are.
+/// With the number of learners that there are; some of those that wait for each other may have
+/// failed.
 void validate_learners_of_clock(const TrainOptions& options, int learners);
 /// With the nodes' algorithm.
 void validate_network(const TrainOptions& options, const AsyncAlgorithm& algorithm);

@@ -201,6 +201,15 @@ std::optional<Checkpoint> state_of_survivors(const Checkpoint* own) {
   return state;
 }
 
+void drop_learner(Checkpoint& checkpoint, int64_t learner) {
+  const OfLearner of_learner(checkpoint);
+  std::erase_if(checkpoint.tensors,
+                [&](const auto& t) { return of_learner(t) && t.index == learner; });
+  for (auto& t : checkpoint.tensors) {
+    if (of_learner(t) && t.index > learner) --t.index;
+  }
+}
+
 void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int learners,
                   const Position* from) {
   if (!world()) return;

@@ -1,4 +1,4 @@
-// What the ranks of a cluster hand each other for a run, beside sums.
+// What the ranks of a cluster hand each other for a run, beside sums, and what a loss leaves.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,9 @@ void gather_learners(Checkpoint& checkpoint, int learners);
 /// with copies of this rank's own learners; nothing if there is none. Where it says how many ranks
 /// it is of, it says 0: some learners may be missing. All ranks call it.
 std::optional<Checkpoint> state_of_survivors(const Checkpoint* own);
+
+/// Without what is a learner's own; those after it are numbered anew.
+void drop_learner(Checkpoint& checkpoint, int64_t learner);
 
 /// Throws Error, on all ranks alike, if they have other options, data, instruction sets or numbers
 /// of learners, or go on from other places: names what differs, and on which hosts.

@@ -215,6 +215,20 @@ WorkerState worker_from(const json& value) {
   return s;
 }
 
+/// Of nodes of which so many are left.
+std::vector<LostNode> lost_from(const json& value, int64_t left) {
+  std::vector<LostNode> lost;
+  const int64_t all = left + static_cast<int64_t>(value.size());
+  for (const json& node : value) {
+    const auto number = static_cast<int>(integer_from(node, "node", 0, all - 1));
+    if (std::ranges::find(lost, number, &LostNode::node) != lost.end()) {
+      fail("node {} was lost twice", number);
+    }
+    lost.push_back({number, seconds_from(node, "virtual_seconds")});
+  }
+  return lost;
+}
+
 }  // namespace
 
 int64_t integer_from(const json& object, const char* key, int64_t least, int64_t most) {
@@ -285,6 +299,12 @@ json to_json(const std::vector<NodeState>& nodes) {
   return list;
 }
 
+json to_json(const std::vector<LostNode>& lost) {
+  json list = json::array();
+  for (const LostNode& l : lost) list.push_back({{"node", l.node}, {"virtual_seconds", l.seconds}});
+  return list;
+}
+
 json to_json(const std::vector<WorkerReport>& workers) {
   json list = json::array();
   for (size_t w = 0; w < workers.size(); ++w) {
@@ -325,6 +345,7 @@ json to_json(const Position& p) {
           {"virtual_steps", p.engine.virtual_steps},
           {"virtual_ends", p.engine.virtual_ends},
           {"virtual_exchange", p.engine.virtual_exchange},
+          {"lost_nodes", to_json(p.engine.lost)},
           {"server_card", card_json(p.engine.server)},
           {"rate_factor", to_json(p.rate_factor)},
           {"noise", to_json(p.engine.noise)},
@@ -371,6 +392,9 @@ Position position_from_json(const json& value) {
   if (value.contains("virtual_ends")) {
     p.engine.virtual_ends = all_seconds_from(value, "virtual_ends");
     p.engine.virtual_exchange = seconds_from(value, "virtual_exchange");
+  }
+  if (value.contains("lost_nodes")) {
+    p.engine.lost = lost_from(value.at("lost_nodes"), p.arrangement.learners);
   }
   if (value.contains("open_batches")) {
     const int64_t others = std::max<int64_t>(1, std::ssize(p.engine.nodes)) - 1;

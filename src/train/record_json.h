@@ -14,6 +14,7 @@ nlohmann::json to_json(const std::vector<EpochRecord>& history);
 nlohmann::json to_json(const LearnerChange& change);
 /// What nodes have done.
 nlohmann::json to_json(const std::vector<NodeState>& nodes);
+nlohmann::json to_json(const std::vector<LostNode>& lost);
 nlohmann::json to_json(const std::vector<WorkerReport>& workers);
 nlohmann::json to_json(const Position& position);
 

@@ -92,10 +92,11 @@ void MetricsLog::step(int64_t step, int64_t samples, double loss, double lr) {
   file_.append({line, std::min(end.size, sizeof line)});
 }
 
-void MetricsLog::epoch(const EpochRecord& record, const std::vector<NodeState>& nodes,
+void MetricsLog::epoch(const EpochRecord& record, const EnginePlace& place,
                        const std::vector<WorkerReport>& workers) {
   nlohmann::json line = to_json(record);
-  if (!nodes.empty()) line["nodes"] = to_json(nodes);
+  if (!place.nodes.empty()) line["nodes"] = to_json(place.nodes);
+  if (!place.lost.empty()) line["lost_nodes"] = to_json(place.lost);
   if (!workers.empty()) line["workers"] = to_json(workers);
   file_.append(line.dump() + '\n');
 }

@@ -27,8 +27,8 @@ class MetricsLog {
 
   /// `loss` is the mean since the last such line. Allocates nothing.
   void step(int64_t step, int64_t samples, double loss, double lr);
-  /// `nodes`: of an asynchronous run; `workers`: of unlike ones.
-  void epoch(const EpochRecord& record, const std::vector<NodeState>& nodes,
+  /// `place`: whose nodes are told of; `workers`: unlike ones.
+  void epoch(const EpochRecord& record, const EnginePlace& place,
              const std::vector<WorkerReport>& workers);
   /// All lines are on disk when the call returns.
   void sync() { file_.sync(); }

@@ -42,6 +42,7 @@ struct TrainResult {
   /// On the virtual clock, where an ordinary step takes what options.step_times says, or what one
   /// has taken in the mean.
   std::optional<double> virtual_seconds;
+  std::vector<LostNode> lost_nodes;        // simulated ones that wait for each other; likewise
   std::vector<RankLoss> lost_ranks;        // in this order, and the rest went on
   bool interrupted = false;                // ended by Observer::stop_requested
   bool stopped_early = false;              // because options.patience was at its end

@@ -142,18 +142,32 @@ void Trainer::share_choices() {
 
 void Trainer::make(const LearnerChange& change) {
   if (change.arrangement != position_.arrangement) {
-    const auto start = Clock::now();
-    Checkpoint before = state(engine().snapshot());
-    copy_values(before);
-    const TeamConfig next = config_.team(change.arrangement);
-    position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners());
-    arrange(next, &before);
-    move_rate();
-    if (folder_) folder_->write_plan(tuner_.choices());
-    position_.seconds += seconds_since(start);
+    go_on_with(change.arrangement);
     if (change.settled) tell_team();
   }
   position_.settled = change.settled;
+}
+
+void Trainer::lose(const LearnerLoss& loss) {
+  tell({loss.node.node, "as `fail` says", /*in_step=*/false});
+  position_.engine = position_.engine.without(loss.node, loss.noticed);
+  Arrangement rest = position_.arrangement;
+  --rest.learners;
+  go_on_with(rest, loss.learner);
+  tell_team();
+}
+
+void Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost) {
+  const auto start = Clock::now();
+  Checkpoint before = state(engine().snapshot());
+  copy_values(before);
+  if (lost) drop_learner(before, *lost);
+  const TeamConfig next = config_.team(arrangement);
+  position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners());
+  arrange(next, &before);
+  move_rate();
+  if (folder_) folder_->write_plan(tuner_.choices());
+  position_.seconds += seconds_since(start);
 }
 
 /// Of all images, where the noise is known.
@@ -261,7 +275,7 @@ bool Trainer::train_epoch() {
 }
 
 /// To the end of the epoch, of a round, or another number of learners; where learners wait for each
-/// other, to the next drop of the rate.
+/// other, to the next drop of the rate, or to what all have in common when one of them fails.
 bool Trainer::train_segment() {
   const int64_t first = position_.batch;
   const int64_t k = engine().all_learners();
@@ -288,6 +302,13 @@ bool Trainer::train_segment() {
   segment.batches = team_->config.async || iterations > left / k ? left : iterations * k;
   if (shares_) segment.share = shares_->of(world_rank());
   segment.after_first_drop = drops > 0;
+  if (const auto loss = engine().next_loss(segment)) {
+    if (loss->batches == 0) {
+      lose(*loss);
+      return true;
+    }
+    segment.batches = loss->batches;
+  }
   segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
   // A cluster's segments are short, and end for all ranks alike.
@@ -361,10 +382,12 @@ int64_t Trainer::run(const Segment& segment) {
 }
 
 void Trainer::tell_failures() {
-  for (const NodeFailure& failure : engine().take_failures()) {
-    observer_.note(fmt::format("node {} has failed and goes no further{}: {}", failure.node,
-                               failure.in_step ? "; another takes its batch" : "", failure.why));
-  }
+  for (const NodeFailure& failure : engine().take_failures()) tell(failure);
+}
+
+void Trainer::tell(const NodeFailure& failure) {
+  observer_.note(fmt::format("node {} has failed and goes no further{}: {}", failure.node,
+                             failure.in_step ? "; another takes its batch" : "", failure.why));
 }
 
 void Trainer::report(int64_t first, int64_t done, bool whole) {
@@ -414,7 +437,7 @@ bool Trainer::finish_epoch() {
   if (evaluated && !evaluate(record)) return false;
 
   history_.push_back(record);
-  if (folder_) folder_->metrics().epoch(record, position_.engine.nodes, worker_reports());
+  if (folder_) folder_->metrics().epoch(record, position_.engine, worker_reports());
   ++position_.epoch;
   position_.batch = 0;
   position_.loss_sum = position_.seconds = 0;
@@ -520,6 +543,7 @@ TrainResult Trainer::result(bool interrupted) const {
   TrainResult r = result_of(config_, history_, position_, recorder_.samples_seen());
   r.interrupted = interrupted;
   r.nodes = position_.engine.nodes;
+  r.lost_nodes = position_.engine.lost;
   r.workers = worker_reports();
   if (config_.pace) r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
   r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();

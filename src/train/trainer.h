@@ -51,6 +51,11 @@ class Trainer {
   /// before it was resumed, or what the search wants.
   void make_changes();
   void make(const LearnerChange& change);
+  /// The others go on without a learner that has failed, from what all had in common.
+  void lose(const LearnerLoss& loss);
+  /// So many learners train from now on, perhaps without one that there was, and the rate moves to
+  /// what they need.
+  void go_on_with(const Arrangement& arrangement, std::optional<int> lost = {});
   std::optional<double> efficiency_now() const;
   /// Of a cluster: hands the kernels that rank 0 has chosen to the others.
   void share_choices();
@@ -69,6 +74,7 @@ class Trainer {
   bool train_segment();
   int64_t run(const Segment& segment);
   void tell_failures();
+  void tell(const NodeFailure& failure);
   bool finish_epoch();
   bool evaluate(EpochRecord& record);
 

@@ -120,10 +120,9 @@ void validate_ranks(const TrainOptions& o) {
 }
 
 /// The options that asynchronous nodes alone have a use for, and whether they are set.
-std::array<std::pair<std::string_view, bool>, 5> of_nodes(const TrainOptions& o) {
+std::array<std::pair<std::string_view, bool>, 4> of_nodes(const TrainOptions& o) {
   return {{{"gossip-probability", o.gossip_probability.has_value()},
            {"staleness", o.staleness.has_value()},
-           {"fail", o.fail.has_value()},
            {"lease", o.lease.has_value()},
            {"replay", o.replay.has_value()}}};
 }
@@ -166,9 +165,11 @@ void validate_agreement(const TrainOptions& o) {
   }
   constexpr std::string_view kAlone = "one learner alone has nobody to agree with";
   refuse_unused(sync_options(o, 1), sync_alone(o.sync).value_or(SyncUses{}), kAlone);
-  for (const auto& [name, set] : of_nodes(o)) {
+  const auto refuse = [&](std::string_view name, bool set) {
     if (set) fail_usage("`{}`: {}; leave it out", name, kAlone);
-  }
+  };
+  for (const auto& [name, set] : of_nodes(o)) refuse(name, set);
+  refuse("fail", o.fail.has_value());
 }
 
 void validate_schedule(const TrainOptions& o) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/program.h"
+#include "train/checkpoints.h"
 
 namespace crossbow {
 namespace {
@@ -174,6 +175,31 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
   EXPECT_EQ(reached["reached_target"], true);
   EXPECT_EQ(reached["epochs_to_target"], 1);
   EXPECT_EQ(reached["seconds_to_target"], reached["train_seconds"]);
+}
+
+/// Two of four nodes fail; what is left of the run says so, and is the same by one thread as by
+/// all.
+TEST_F(Cli, SimulatesFailuresOfLearnersThatWait) {
+  const std::string simulate =
+      " simulate --nodes 4 --sync sma --model mlp:layers=1,width=8 --batch 4 --epochs 2 --json "
+      "--deterministic --step-times constant:0.5 --latency 0.25 --fail 2:1.6,0:2 --data " +
+      data_.spec() + " --out ";
+  const Outcome o = crossbow(simulate + "all");
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json said = json::parse(o.out);
+  EXPECT_EQ(said["learners"], 2);
+  ASSERT_EQ(said["lost_nodes"].size(), 2u);
+  EXPECT_EQ(said["lost_nodes"][0]["node"], 2);
+  EXPECT_EQ(said["lost_nodes"][0]["virtual_seconds"], 1.6);
+  EXPECT_EQ(said["lost_nodes"][1]["node"], 0);
+  expect_says(o.err, "node 2 after 1.6 s on that clock");
+  expect_says(text_of(path("all/metrics.jsonl")), "\"lost_nodes\":[{\"node\":2,");
+
+  const Outcome one = shell("taskset -c 0 " + crossbow_binary() + simulate + "one");
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(json::parse(one.out)["virtual_seconds"], said["virtual_seconds"]);
+  EXPECT_EQ(json::parse(one.out)["final_test_loss"], said["final_test_loss"]);
+  testing::expect_same_bits(testing::load(path("all")), testing::load(path("one")));
 }
 
 /// A process that may use one core only plans for one.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -127,7 +128,7 @@ TEST(LockstepTime, ACutSegmentGoesOnAsIfItWereWhole) {
           lockstep.finish(parts[s]);
           const LockstepTime::Ends ends = time->ends();
           const int64_t iterations = time->iterations();
-          time.emplace(uneven).restore(ends, iterations);
+          time.emplace(uneven).restore(ends, iterations, {});
         }
         return time->ends();
       };
@@ -136,6 +137,72 @@ TEST(LockstepTime, ACutSegmentGoesOnAsIfItWereWhole) {
       EXPECT_EQ(cut.exchange, whole.exchange) << overlaps << period;
     }
   }
+}
+
+/// Of three learners whose steps take 1, in batches of four iterations.
+std::optional<LockstepTime::Loss> loss_at(double fails, bool overlaps, int64_t period,
+                                          double latency = 0) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  Lockstep lockstep(overlaps);
+  lockstep.start(period);
+  const Pace pace{
+      .spread = 0, .network = NetworkTerms{.latency = latency}, .fails = {kNever, fails, kNever}};
+  return LockstepTime(3, 1, pace, 100).next_loss(lockstep, 12);
+}
+
+TEST(LockstepTime, ALossLeavesWhatWasCompleteBefore) {
+  const auto loss = loss_at(2.5, /*overlaps=*/false, 1);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->iterations, 2);
+  EXPECT_EQ(loss->learner, 1);
+  EXPECT_EQ(loss->noticed, 2.5);
+  EXPECT_EQ(loss_at(3, false, 1)->iterations, 3);  // it has just sent its part
+  EXPECT_FALSE(loss_at(4, false, 1));              // the segment is done
+  EXPECT_EQ(loss_at(3.9, false, 1)->iterations, 3);
+}
+
+/// Steps and a sum of 2·0.25 take 1.5.
+TEST(LockstepTime, ALossWithinASumLosesTheStepsBeforeIt) {
+  const auto loss = loss_at(2.75, false, 1, /*latency=*/0.25);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->iterations, 1);
+  EXPECT_EQ(loss->noticed, 3);
+}
+
+TEST(LockstepTime, ALossLeavesTheLastExchange) {
+  EXPECT_EQ(loss_at(2.5, false, 3)->iterations, 0);
+  EXPECT_EQ(loss_at(3.5, false, 3)->iterations, 3);
+  EXPECT_EQ(loss_at(2.5, false, 9)->iterations, 0);  // the segment's end is the first thing common
+  EXPECT_FALSE(loss_at(4, false, 9));
+}
+
+/// A sum of 0.5 beside each step is done before it, and the step is lost all the same.
+TEST(LockstepTime, AStepBesideACompleteSumIsLostToo) {
+  const auto loss = loss_at(2.75, /*overlaps=*/true, 1, 0.25);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->iterations, 2);
+  EXPECT_EQ(loss->noticed, 3);
+}
+
+TEST(LockstepTime, LearnersThatAreLeftKeepTheirNumbers) {
+  Lockstep lockstep(false);
+  lockstep.start(1);
+  LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 2, 3, 4}, .fails = {1, 1, 1, 8}}, 0);
+  time.restore({{5, 5}, 6}, 7, std::vector<LostNode>{{2, 1}, {0, 0.5}});
+  time.iteration(lockstep, 0, 2);
+  EXPECT_EQ(time.ends().learners, (std::vector<double>{8, 10}));  // those of 1 and 3
+  time.restore({{5, 5}, 6}, 7, std::vector<LostNode>{{1, 1}, {0, 0.5}});
+  const auto loss = time.next_loss(lockstep, 4);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->node, 2);
+  EXPECT_EQ(loss->learner, 0);
+  EXPECT_EQ(loss->noticed, 6);  // not before the last exchange
+}
+
+TEST(LockstepTime, TheLastLearnerDoesNotFail) {
+  Lockstep lockstep(false);
+  lockstep.start(1);
+  EXPECT_FALSE(LockstepTime(1, 1, {.fails = {0}}, 0).next_loss(lockstep, 4));
 }
 
 }  // namespace

@@ -91,6 +91,21 @@ TEST_F(ForgedCheckpoint, MessagesOutOfRangeAreRefused) {
   expect_refused("/position/nodes/0/sent", -1);
 }
 
+/// The sample has one learner, so of two nodes.
+TEST_F(ForgedCheckpoint, LostNodesThatNeverWereAreRefused) {
+  Checkpoint simulated = sample();
+  simulated.position.engine.lost = {{1, 2.5}};
+  file_ = testing::encoded(simulated);
+  EXPECT_EQ(error_with(run_of(file_).dump()), "no error");
+  for (const json& node : {json(2), json(-1), json("1")}) {
+    expect_refused("/position/lost_nodes/0/node", node);
+  }
+  expect_refused("/position/lost_nodes/0/virtual_seconds", -1);
+  const json twice{{"node", 0}, {"virtual_seconds", 1}};
+  expect_refused("/position/lost_nodes", json::array({twice, twice}));
+  expect_refused("/position/lost_nodes", 1);
+}
+
 TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
   for (const json& huge : {json(1000000000000), json(-1), json(18446744073709551615u), json(1e300),
                            json("7"), json(nullptr), json::array({1})}) {

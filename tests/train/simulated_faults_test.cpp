@@ -23,14 +23,19 @@ using testing::tiny_net;
 
 constexpr int64_t kImages = 176, kEpochs = 3, kBatch = 2;
 constexpr std::array kNodes{2, 3, 4, 8, 16};
-constexpr std::array kAlgorithms{"gossip-pull", "gossip-push", "sgp",         "ad-psgd",
-                                 "downpour",    "async-easgd", "async-eamsgd"};
+constexpr std::array kAsynchronous{"gossip-pull", "gossip-push", "sgp",         "ad-psgd",
+                                   "downpour",    "async-easgd", "async-eamsgd"};
+constexpr std::array kSynchronous{"ssgd",          "sma",       "sma-paper", "easgd",
+                                  "eamsgd",        "local-sgd", "slowmo",    "post-local-sgd",
+                                  "polyak-ruppert"};
 constexpr double kStep = 0.1;  // seconds
 
 /// Of one run, drawn from its number; algorithm, nodes and network from that of its group.
 struct Plan {
   Plan(uint64_t group, uint64_t number) : rng(group, Purpose::synthetic) {
-    sync = kAlgorithms[rng.below(kAlgorithms.size())];
+    waits = uniform() < 0.5;
+    sync = waits ? kSynchronous[rng.below(kSynchronous.size())]
+                 : kAsynchronous[rng.below(kAsynchronous.size())];
     nodes = kNodes[rng.below(kNodes.size())];
     latency = uniform() < 0.5 ? 0 : 2 * kStep * uniform();
     message = uniform() < 0.5 ? 0 : kStep * uniform();
@@ -53,6 +58,7 @@ struct Plan {
   }
 
   Rng rng;
+  bool waits = false;
   std::string sync;
   int nodes = 2;
   uint64_t seed = 1;
@@ -123,8 +129,17 @@ TEST_F(SimulatedFaults, LoseNoSample) {
     const Plan plan(group, static_cast<uint64_t>(number));
     SCOPED_TRACE(fmt::format("run {}: {}", number, plan.text()));
     const TrainResult r = run(plan);
-    EXPECT_EQ(rows_learned(r.nodes), kEpochs * kImages);
-    const std::set<int> failed = failed_nodes(r.nodes);
+    if (!plan.waits) EXPECT_EQ(rows_learned(r.nodes), kEpochs * kImages);
+    std::set<int> failed = failed_nodes(r.nodes);
+    for (const LostNode& node : r.lost_nodes) failed.insert(node.node);
+    if (plan.waits) {
+      EXPECT_EQ(r.arrangement.learners + std::ssize(failed), plan.nodes);
+      EXPECT_EQ(failed.size(), r.lost_nodes.size());
+    }
+    for (const auto& [node, seconds] : plan.failures) {
+      if (!plan.waits || r.arrangement.learners == 1) break;  // the last node is left
+      EXPECT_EQ(failed.contains(node), seconds < *r.virtual_seconds) << node;
+    }
     for (const int node : failed) {
       ASSERT_TRUE(plan.failures.contains(node)) << node;
       // It begins no step that it would not end.

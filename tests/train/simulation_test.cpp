@@ -113,7 +113,20 @@ TEST_F(Simulation, OptionsWithoutUseAreRefused) {
               "add `clock` virtual, or use crossbow simulate");
   expect_says(refusal("gossip-pull", [](TrainOptions& o) { o.step_times.reset(); }),
               "say with `step-times`");
-  expect_says(refusal("sma", [](TrainOptions& o) { o.fail = "1:1"; }), "wait for each other");
+  expect_says(refusal("sma", [](TrainOptions& o) { o.fail = "3:1"; }), "they are 0 to 2");
+  expect_says(refusal("sma",
+                      [](TrainOptions& o) {
+                        o.fail = "1:1";
+                        o.deterministic = true;
+                        o.learners.reset();
+                      }),
+              "with `learners`");
+  expect_says(refusal("sma",
+                      [](TrainOptions& o) {
+                        o.fail = "1:1";
+                        o.device = "late:0,late:1";
+                      }),
+              "choose one device");
   expect_says(refusal("sma", [](TrainOptions& o) { o.learners.reset(); }), "with `learners`");
   expect_says(refusal("hogwild", [](TrainOptions&) {}), "share memory");
   expect_says(refusal("elastic-gossip", [](TrainOptions&) {}), "share memory");
