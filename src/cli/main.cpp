@@ -112,8 +112,10 @@ int run(int argc, char** argv) {
 
   // A rank that fails ends all. Most often all fail alike, and the first one speaks for them.
   const auto failed = [&](int code, const std::string& sentence) {
-    if (launched_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
     const int rank = world_rank();
+    if (world() ? rank > 0 : launched_rank() > 0) {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+    }
     complain(name, rank == 0
                        ? sentence
                        : fmt::format("rank {} on {}: {}", rank, world()->host(rank), sentence));
@@ -148,6 +150,11 @@ int run(int argc, char** argv) {
     return failed(kUsage, fmt::format("{}; see {} --help", e.what(), name));
   } catch (const UsageError& e) {
     return failed(kUsage, e.what());
+  } catch (const TooFewRanks& e) {
+    if (e.are_all) return failed(kFailure, e.what());
+    if (world_rank() == 0) complain(name, e.what());
+    world()->give_way();
+    return kFailure;
   } catch (const std::bad_alloc&) {
     return failed(kFailure, "out of memory: smaller batches, or fewer learners, need less");
   } catch (const std::system_error& e) {

@@ -1,14 +1,20 @@
 #include "comm/mpi.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstring>
+#include <iterator>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <utility>
 
+#include "comm/connections.h"
 #include "comm/mpi_mail.h"
 #include "comm/mpi_thread.h"
 #include "comm/neighbour.h"
@@ -127,11 +133,18 @@ class MpiWorld final : public World {
     }
     if (spares > 0) expect_use_of(spares);
     const std::vector<ProcessId> processes = of_all(ProcessId::own());
-    const auto hosts = all_gather(std::as_bytes(std::span(host)));
-    for (size_t r = 0; r < hosts.size(); ++r) {
-      std::string name(reinterpret_cast<const char*>(hosts[r].data()), hosts[r].size());
+    std::string own = host;  // and addresses
+    for (const std::string& address : own_addresses()) own += ' ' + address;
+    const auto machines = all_gather(std::as_bytes(std::span(own)));
+    for (size_t r = 0; r < machines.size(); ++r) {
+      std::istringstream words(
+          std::string(reinterpret_cast<const char*>(machines[r].data()), machines[r].size()));
+      std::string name;
+      words >> name;
+      std::set<std::string> addresses{std::istream_iterator<std::string>(words), {}};
       const bool here = name == host;
-      neighbours_.emplace_back(static_cast<int>(r), std::move(name), here, processes[r]);
+      neighbours_.emplace_back(static_cast<int>(r), std::move(name), std::move(addresses), here,
+                               processes[r]);
     }
     wanted_ = size_ - spares;
     share_cpus();
@@ -195,6 +208,7 @@ class MpiWorld final : public World {
     });
   }
   bool is_done() const override { return is_done_; }
+  int unheard() const override { return static_cast<int>(std::ssize(unheard_)); }
   bool is_spare() const override { return rank_ >= size_; }
   bool await_loss() override {
     bool is_lost = false;
@@ -223,23 +237,31 @@ class MpiWorld final : public World {
   std::vector<LostRank> recover(Role role) override {
     std::vector<int> left;
     mpi_.do_now([&](MpiCalls& calls) { left = calls.shrink(); });
+    prevails_ = prevails_ && is_larger_part(left);
     for (int r = 0; r < std::ssize(neighbours_); ++r) {
       Neighbour& neighbour = neighbours_[static_cast<size_t>(r)];
       const auto now = std::ranges::find(left, neighbour.process());
       if (now != left.end()) {
         neighbour.set_process(static_cast<int>(now - left.begin()));
       } else {
-        neighbour.end();
         lost_.push_back({r, neighbour.host()});
         neighbour.set_process(-1);
       }
     }
     const int own = neighbours_[static_cast<size_t>(rank_)].process();
-    std::erase_if(neighbours_, [](const Neighbour& n) { return n.process() < 0; });
+    const auto first_lost =
+        std::stable_partition(neighbours_.begin(), neighbours_.end(),
+                              [](const Neighbour& n) { return n.process() >= 0; });
+    std::vector<Neighbour> lost(std::move_iterator(first_lost),
+                                std::move_iterator(neighbours_.end()));
+    neighbours_.erase(first_lost, neighbours_.end());
+    part_with(lost);
     // All processes are ranks now, in their order.
     std::ranges::sort(neighbours_, {}, &Neighbour::process);
     size_ = static_cast<int>(neighbours_.size());
     const std::vector<Role> roles = of_all(role);
+    // Not before all have parted with them: the launcher wakes whom it kills.
+    if (prevails_) end_unheard();
     is_done_ = std::ranges::find(roles, Role::done) != roles.end();
     std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;
@@ -253,8 +275,39 @@ class MpiWorld final : public World {
     choose_first(std::min<int>(wanted_, static_cast<int>(neighbours_.size())));
   }
   void abort(int code) override { mpi_.abort(code); }
+  void give_way() override {
+    // Another exit status than 0 would have Open MPI's launcher end all, and 0 is not what it is.
+    ::kill(getpid(), SIGKILL);
+  }
+  void end_unheard() override {
+    mpi_.do_now([&](MpiCalls& calls) {
+      if (calls.process() > 0) return;
+      for (const int first_number : unheard_) calls.kill(first_number);
+    });
+  }
 
  private:
+  /// Of the processes before: of two parts one at most is. With halves, it is that of the first.
+  bool is_larger_part(std::span<const int> left) const {
+    const size_t twice = 2 * left.size(), all = neighbours_.size();
+    return twice > all || (twice == all && left.front() == 0);
+  }
+  /// Of lost ones nothing is to be heard any more. Those that were cut off and come back would
+  /// mislead Open MPI's failure detector, so that all lose each other.
+  void part_with(std::vector<Neighbour>& lost) {
+    std::set<std::string> addresses;
+    for (Neighbour& neighbour : lost) {
+      neighbour.end();
+      if (neighbour.is_within_reach()) continue;
+      unheard_.push_back(neighbour.first_process());
+      addresses.insert(neighbour.addresses().begin(), neighbour.addresses().end());
+    }
+    for (const Neighbour& neighbour : neighbours_) {
+      for (const std::string& address : neighbour.addresses()) addresses.erase(address);
+    }
+    end_connections(addresses);
+  }
+
   void expect_use_of(int spares) const {
     if (!survives_) {
       fail_usage(
@@ -314,8 +367,10 @@ class MpiWorld final : public World {
   int rank_ = 0, size_ = 1;
   int wanted_ = 1;  // ranks, as long as there are spares
   bool survives_ = false, is_done_ = false;
+  bool prevails_ = true;  // is, of all parts of a network that fell apart, the one that goes on
   std::vector<Neighbour> neighbours_;  // ranks by their numbers, this one too, and then spares
   std::vector<LostRank> lost_;         // that recover has not told of
+  std::vector<int> unheard_;           // first numbers of lost ones that may live
 };
 
 }  // namespace

@@ -13,8 +13,12 @@ ProcessId ProcessId::own() {
   return {getpid(), space.st_ino};
 }
 
-Neighbour::Neighbour(int process, std::string host, bool here, const ProcessId& id)
-    : process_(process), host_(std::move(host)) {
+Neighbour::Neighbour(int process, std::string host, std::set<std::string> addresses, bool here,
+                     const ProcessId& id)
+    : process_(process),
+      first_process_(process),
+      host_(std::move(host)),
+      addresses_(std::move(addresses)) {
   const ProcessId own = ProcessId::own();
   if (!here || id.space != own.space || id.number == own.number) return;
   descriptor_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.number, 0)));

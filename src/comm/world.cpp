@@ -47,6 +47,7 @@ void end_together(World& all) {
     try {
       all.agree();
       if (all.rank() == 0) all.dismiss_spares();
+      all.end_unheard();
       return;
     } catch (const RankLost&) {
       all.recover(World::Role::done);

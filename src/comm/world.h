@@ -54,12 +54,15 @@ class World {
   virtual void agree() = 0;
   virtual bool survives() const = 0;
   /// After RankLost, by all that are left, spares too: numbers them anew, in their old order, and
-  /// kills lost ones of this machine that only stand still. They are what they say from now on,
-  /// perhaps none a rank; if some are done, all are. Comms and mails of before are good for nothing
-  /// but to be destroyed. Throws RankLost if another one is lost meanwhile.
+  /// kills lost ones that only stand still, if they are on this machine or the launcher can: one
+  /// of two parts of a network that fell apart so ends the other. They are what they say from now
+  /// on, perhaps none a rank; if some are done, all are. Comms and mails of before are good for
+  /// nothing but to be destroyed. Throws RankLost if another one is lost meanwhile.
   enum class Role : char { spare, rank, done };
   virtual std::vector<LostRank> recover(Role role) = 0;
   virtual bool is_done() const = 0;
+  /// How many of those that were lost may live: they do not answer, and are out of reach.
+  virtual int unheard() const = 0;
   /// By all that are left: as many spares as are needed become ranks, with the last numbers, so
   /// that there are as many as at first. Throws RankLost as recover does.
   virtual void take_in_spares() = 0;
@@ -70,9 +73,13 @@ class World {
   virtual bool await_loss() = 0;
   /// Of rank 0, at the end.
   virtual void dismiss_spares() = 0;
+  /// At the end: has the launcher kill lost ones that may live, for which it would wait.
+  virtual void end_unheard() = 0;
 
   /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
   virtual void abort(int code) = 0;
+  /// Ends this rank, so that the launcher lets those go on that do not hear of it. Does not return.
+  virtual void give_way() = 0;
 };
 
 /// To be called once, before other threads run: joins the others if a launcher has started this

@@ -39,6 +39,8 @@ class MpiCalls {
   /// Begins to wait for what another process, by its number, sends by `dismiss`.
   virtual void await_dismissal(int process) = 0;
   virtual void dismiss(int process) = 0;
+  /// Has the launcher kill a process, by its number at the start, if it can: half a second at most.
+  virtual void kill(int first_number) = 0;
 
   /// The number of this process among all, and how many there are.
   virtual int process() const = 0;
@@ -84,6 +86,6 @@ class MpiCalls {
 /// What the module exports under this name: the one object, which stays. The number grows with each
 /// change of the class, as older modules are not to be called.
 using MpiModule = MpiCalls*();
-constexpr const char* kMpiModule = "crossbow_mpi_calls_3";
+constexpr const char* kMpiModule = "crossbow_mpi_calls_4";
 
 }  // namespace crossbow
