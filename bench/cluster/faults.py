@@ -1,5 +1,5 @@
-"""Runs in which ranks are killed or stopped at random, over an MPI that survives that: each must end
-well, with every epoch in its metrics and a checkpoint that holds what it reports. Prints accuracies."""
+"""Runs in which ranks are killed, stopped or cut off at random, over an MPI that survives that: each must
+end well, with every epoch in its metrics and a checkpoint that holds what it reports. Prints accuracies."""
 
 import json
 import os
@@ -11,11 +11,13 @@ import tempfile
 import time
 
 from bench import CROSSBOW, ROOT, last_line, log, parser_of, table
+from bench.cluster.hosts import Hosts
 
 EXAMPLES = """
 Examples:
   python3 -m bench.cluster.faults                          200 runs, half an hour
   python3 -m bench.cluster.faults --runs 20 --sync sma
+  sudo python3 -m bench.cluster.faults --hosts     each rank on a host of its own, whose network is cut, too
 """
 ALGORITHMS = [
     *("sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "slowmo"),
@@ -34,6 +36,10 @@ FAULTS = {
     "stopped for a while": [(0, signal.SIGSTOP), (1.5, signal.SIGCONT)],
     "two killed": [(0, signal.SIGKILL), (0.05, signal.SIGKILL)],
 }
+# What befalls the network of a rank's host: seconds until it is mended.
+CUTS = {"cut off": None, "cut off for a while": 3}
+SCRIPT = ROOT / "scripts/cluster"
+OPENMPI = ROOT / "build/openmpi5"
 
 
 def process_of(rank, out):
@@ -72,11 +78,35 @@ class Run:
     def __init__(self, sync, ranks, fault, after, victims):
         self.text = f"{sync}, {ranks} ranks, {victims} {fault} after {after:.2f} s"
         self.sync, self.ranks, self.fault, self.after, self.victims = sync, ranks, fault, after, victims
+        self.hosts = None
+
+    def do_on_hosts(self, folder):
+        self.hosts = Hosts(self.ranks, folder)
+        try:
+            return self.do(folder)
+        finally:
+            self.hosts.remove()
+
+    def least(self):
+        """Ranks that are to go on: of two parts of a network one only."""
+        return self.ranks - 2 if self.fault == "two killed" else self.ranks // 2 + 1
+
+    def command(self, out):
+        training = [*TRAIN, "--sync", self.sync, "--out", out]
+        if not self.hosts:
+            return [SCRIPT, "--survivors", *training]
+        mpirun = SCRIPT.read_text().split("mpirun=(build/openmpi5/bin/mpirun ")[1].split(")")[0].split()
+        words = [
+            *("env", f"LD_LIBRARY_PATH={OPENMPI}/crossbow", OPENMPI / "bin/mpirun", *mpirun),
+            *("--allow-run-as-root", "--bind-to", "none", *self.hosts.options(), "-n", self.ranks),
+            *(CROSSBOW, "train", *training, "--min-ranks", self.least()),
+        ]
+        return [self.hosts.agent, self.hosts.names[0], "exec", *words]
 
     def do(self, folder, seconds=90):
         """Its result, or why there is none."""
         out = folder / "run"
-        command = [ROOT / "scripts/cluster", "--survivors", *TRAIN, "--sync", self.sync, "--out", out]
+        command = self.command(out)
         environment = {**os.environ, "RANKS": str(self.ranks)}
         run = subprocess.Popen(
             [str(word) for word in command],
@@ -94,6 +124,8 @@ class Run:
             end_all(run, out)
         if run.returncode != 0:
             return None, f"exit status {run.returncode}: {last_line(errors)}"
+        if not printed:
+            return None, f"it ended early: {last_line(errors)}"
         result = json.loads(printed)
         return result, self.fault_of(result, out)
 
@@ -102,12 +134,20 @@ class Run:
         while not (out / "checkpoint").exists() and run.poll() is None and time.time() < end:
             time.sleep(0.02)
         time.sleep(self.after)
+        if self.fault in CUTS:
+            return self.cut(self.victims[0])
         signals = FAULTS[self.fault]
         if self.fault == "two killed":
             for victim, each in zip(self.victims, signals):
                 self.hit(victim, [each], out)
         else:
             self.hit(self.victims[0], signals, out)
+
+    def cut(self, host):
+        self.hosts.cut(host)
+        if CUTS[self.fault]:
+            time.sleep(CUTS[self.fault])
+            self.hosts.cut(host, down=False)
 
     def hit(self, rank, signals, out):
         if process := process_of(rank, out):
@@ -125,9 +165,9 @@ class Run:
         return None
 
 
-def random_run(draw, algorithms):
-    ranks = draw.choice([2, 3, 4])
-    fault = draw.choice(list(FAULTS))
+def random_run(draw, algorithms, hosts):
+    ranks = draw.choice([3, 4] if hosts else [2, 3, 4])
+    fault = draw.choice([*FAULTS, *(CUTS if hosts else ())])
     if fault == "two killed" and ranks == 2:
         ranks = 3
     return Run(draw.choice(algorithms), ranks, fault, draw.uniform(0, 3), draw.sample(range(ranks), 2))
@@ -137,15 +177,18 @@ def main():
     parser = parser_of("bench.cluster.faults", __doc__, EXAMPLES)
     parser.add_argument("--runs", type=int, default=200, metavar="N", help="default 200")
     parser.add_argument("--seed", type=int, default=1, help="of what happens when (default 1)")
+    about = "each rank on a host of its own, a network namespace: with cuts, and as root"
+    parser.add_argument("--hosts", action="store_true", help=about)
     parser.add_argument("--sync", choices=ALGORITHMS, help="of all runs (default: at random)")
     args = parser.parse_args()
     draw = random.Random(args.seed)
     algorithms = [args.sync] if args.sync else ALGORITHMS
     counts, accuracies, pauses, failures = {}, {}, [], 0
     for number in range(args.runs):
-        run = random_run(draw, algorithms)
+        run = random_run(draw, algorithms, args.hosts)
         with tempfile.TemporaryDirectory(prefix="crossbow-faults-") as folder:
-            result, fault = run.do(pathlib.Path(folder))
+            do = run.do_on_hosts if args.hosts else run.do
+            result, fault = do(pathlib.Path(folder))
         lost = result.get("lost_ranks", []) if result else []
         accuracy = f"{100 * result['final_test_accuracy']:.1f} %" if result else ""
         log(f"{number + 1}: {run.text}: {len(lost)} lost {accuracy} {'FAILED: ' + fault if fault else ''}")
