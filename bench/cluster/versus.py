@@ -1,0 +1,161 @@
+"""The simulator beside real ranks of this machine: images per second of the same training. Steps of the
+ranks begin with a sleep, so that many fit on few cores. The simulator is told what was measured apart:
+step times of as many processes that know nothing of each other, and latency and bandwidth between two
+ranks by MPI alone."""
+
+import concurrent.futures
+import gzip
+import itertools
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table, warn_if_busy
+
+EXAMPLES = """
+Examples:
+  python3 -m bench.cluster.versus                                 needs the machine idle; 15 minutes
+  python3 -m bench.cluster.versus --ranks 2 --sync ssgd --steps 50 --rounds 1
+"""
+ALGORITHMS = ["ssgd", "sma", "gossip-pull", "easgd"]
+MODEL, PARAMETERS, BATCH = "mlp:layers=1,width=512,activation=relu", 407_050, 16
+SIDE = 28  # of the images
+SLOW, FACTOR = 1, 4  # a rank, and how much longer its steps take
+
+
+def write_images(folder, count):
+    """Of noise, as MNIST's files: their speed is all that matters."""
+    draw = random.Random(1)
+    for split, n in (("train", count), ("t10k", BATCH)):
+        for name, head, body in (
+            ("images-idx3", (3, n, SIDE, SIDE), draw.randbytes(n * SIDE * SIDE)),
+            ("labels-idx1", (1, n), bytes(draw.randrange(10) for _ in range(n))),
+        ):
+            header = bytes([0, 0, 8, head[0]]) + b"".join(size.to_bytes(4, "big") for size in head[1:])
+            (folder / f"{split}-{name}-ubyte.gz").write_bytes(gzip.compress(header + body, 1))
+
+
+def output_of(command):
+    command = [str(word) for word in command]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(command[:4])} …: exit status {done.returncode}: {last_line(done.stderr)}")
+    return done.stdout
+
+
+def with_environment(command, environment):
+    return ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
+
+
+def mpirun(args, ranks, environment=None):
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    exported = itertools.chain.from_iterable(("-x", f"{k}={v}") for k, v in (environment or {}).items())
+    return [*args.mpirun.split(), "-n", ranks, "--oversubscribe", "--bind-to", "none", *root, *exported]
+
+
+class Bench:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.pad, self.wire = folder / "pad.so", folder / "wire"
+        source = ROOT / "bench/cluster"
+        output_of(["cc", "-O2", "-shared", "-fPIC", source / "pad.c", "-ldl", "-ldnnl", "-o", self.pad])
+        output_of(["mpicc", "-O2", source / "wire.c", "-o", self.wire])
+        self.network = json.loads(output_of([*mpirun(args, 2), self.wire, 4 * PARAMETERS]))
+        log(f"latency {self.network['latency'] * 1e6:.1f} µs, {self.network['bandwidth'] / 1e9:.2f} GB/s")
+        self.steps = {ranks: self.step_times(ranks) for ranks in args.ranks}
+
+    def data(self, ranks):
+        folder = self.folder / f"data-{ranks}"
+        if not folder.exists():
+            folder.mkdir()
+            write_images(folder, ranks * BATCH * self.args.steps)
+        return f"mnist:{folder}"
+
+    def training(self, command, ranks, sync):
+        return [
+            *(CROSSBOW, command, "--json", "--model", MODEL, "--data", self.data(ranks), "--batch", BATCH),
+            *("--sync", sync, "--epochs", 1, "--threads-per-learner", 1, "--seed", 1),
+            *("--out", tempfile.mkdtemp(dir=self.folder)),
+        ]
+
+    def padded(self, slow=None):
+        seconds = {"LD_PRELOAD": self.pad, "PAD_SECONDS": self.args.pad}
+        return {**seconds, **({"PAD_SLOW_RANK": SLOW, "PAD_SLOW_SECONDS": slow} if slow else {})}
+
+    def step_times(self, ranks):
+        """A file of them."""
+        training = [*self.training("train", 1, "none"), "--learners", 1]
+        output_of(with_environment(training, self.padded()))  # chooses the kernels for all others
+        records = [self.folder / f"steps-{ranks}-{number}.txt" for number in range(ranks)]
+
+        def record(path):
+            command = [*self.training("train", 1, "none"), "--learners", 1]
+            output_of(with_environment(command, {**self.padded(), "PAD_RECORD": path}))
+
+        with concurrent.futures.ThreadPoolExecutor(ranks) as pool:
+            list(pool.map(record, records))
+        times = []
+        for path in records:
+            times += [float(line) for line in path.read_text().split()][-(self.args.steps - 2) :]
+        log(f"{ranks} processes: steps of {statistics.mean(times):.5f} s, {max(times):.5f} at most")
+        steps = self.folder / f"steps-{ranks}.txt"
+        steps.write_text("".join(f"{time}\n" for time in times))
+        return steps
+
+    def mean_step(self, ranks):
+        return statistics.mean(map(float, self.steps[ranks].read_text().split()))
+
+    def real(self, ranks, sync, straggler):
+        slow = (FACTOR - 1) * self.mean_step(ranks) + self.args.pad  # and the step's own time
+        command = [*self.training("train", ranks, sync), "--learners", 1]
+        environment = self.padded(slow if straggler else None)
+        said = json.loads(output_of([*mpirun(self.args, ranks, environment), *command]))
+        return said["images_per_second"]
+
+    def simulated(self, ranks, sync, straggler):
+        command = self.training("simulate", ranks, sync) + ["--nodes", ranks]
+        command += ["--step-times", f"recorded:{self.steps[ranks]}"]
+        command += [word for name, value in self.network.items() for word in (f"--{name}", value)]
+        command += ["--straggler", f"{SLOW}:{FACTOR}"] if straggler else []
+        return ranks * BATCH * self.args.steps / json.loads(output_of(command))["virtual_seconds"]
+
+
+def main():
+    parser = parser_of("bench.cluster.versus", __doc__, EXAMPLES)
+    add = parser.add_argument
+    add("--ranks", type=listed(int), default=[2, 4, 8], metavar="N,N", help="default 2,4,8")
+    add("--sync", type=listed(str), default=ALGORITHMS, metavar="NAME,NAME", help=",".join(ALGORITHMS))
+    add("--pad", type=float, default=0.03, metavar="S", help="seconds that a step sleeps (default 0.03)")
+    add("--steps", type=int, default=200, metavar="N", help="of a rank, about (default 200)")
+    add("--rounds", type=int, default=3, metavar="N", help="of real runs, whose median counts (default 3)")
+    add("--mpirun", default="mpirun -q", metavar="COMMAND", help="with options (default mpirun -q)")
+    args = parser.parse_args()
+    warn_if_busy()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="crossbow-versus-") as folder:
+        bench = Bench(args, pathlib.Path(folder))
+        for ranks, sync, straggler in itertools.product(args.ranks, args.sync, (False, True)):
+            simulated = bench.simulated(ranks, sync, straggler)
+            real = [bench.real(ranks, sync, straggler) for _ in range(args.rounds)]
+            who = f"{ranks} ranks, {sync}{', one slow' if straggler else ''}"
+            log(f"{who}: {', '.join(f'{speed:.0f}' for speed in real)}, {simulated:.0f} simulated")
+            median = statistics.median(real)
+            slow = "four times slower" if straggler else "even"
+            row = [ranks, sync, slow, f"{median:,.0f}", f"{simulated:,.0f}", f"{simulated / median - 1:+.1%}"]
+            rows.append([*row, f"{min(real):,.0f} to {max(real):,.0f}"])
+    header = ["ranks", "algorithm", "one rank", "real images/s", "simulated", "error", "range of the real"]
+    print(table(header, rows), end="")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))
+    except KeyboardInterrupt:
+        sys.exit(130)
