@@ -150,11 +150,6 @@ int run(int argc, char** argv) {
     return failed(kUsage, fmt::format("{}; see {} --help", e.what(), name));
   } catch (const UsageError& e) {
     return failed(kUsage, e.what());
-  } catch (const TooFewRanks& e) {
-    if (e.are_all) return failed(kFailure, e.what());
-    if (world_rank() == 0) complain(name, e.what());
-    world()->give_way();
-    return kFailure;
   } catch (const std::bad_alloc&) {
     return failed(kFailure, "out of memory: smaller batches, or fewer learners, need less");
   } catch (const std::system_error& e) {

@@ -208,7 +208,7 @@ class MpiWorld final : public World {
     });
   }
   bool is_done() const override { return is_done_; }
-  int unheard() const override { return static_cast<int>(std::ssize(unheard_)); }
+  bool prevails() const override { return prevails_; }
   bool is_spare() const override { return rank_ >= size_; }
   bool await_loss() override {
     bool is_lost = false;
@@ -237,7 +237,7 @@ class MpiWorld final : public World {
   std::vector<LostRank> recover(Role role) override {
     std::vector<int> left;
     mpi_.do_now([&](MpiCalls& calls) { left = calls.shrink(); });
-    prevails_ = prevails_ && is_larger_part(left);
+    std::vector<int> unheard;
     for (int r = 0; r < std::ssize(neighbours_); ++r) {
       Neighbour& neighbour = neighbours_[static_cast<size_t>(r)];
       const auto now = std::ranges::find(left, neighbour.process());
@@ -245,15 +245,17 @@ class MpiWorld final : public World {
         neighbour.set_process(static_cast<int>(now - left.begin()));
       } else {
         lost_.push_back({r, neighbour.host()});
+        if (!neighbour.is_within_reach()) unheard.push_back(neighbour.process());
         neighbour.set_process(-1);
       }
     }
+    prevails_ = prevails_ && is_larger_part(left, unheard);
     const int own = neighbours_[static_cast<size_t>(rank_)].process();
     const auto first_lost =
         std::stable_partition(neighbours_.begin(), neighbours_.end(),
                               [](const Neighbour& n) { return n.process() >= 0; });
-    std::vector<Neighbour> lost(std::move_iterator(first_lost),
-                                std::move_iterator(neighbours_.end()));
+    std::vector<Neighbour> lost(std::make_move_iterator(first_lost),
+                                std::make_move_iterator(neighbours_.end()));
     neighbours_.erase(first_lost, neighbours_.end());
     part_with(lost);
     // All processes are ranks now, in their order.
@@ -261,7 +263,7 @@ class MpiWorld final : public World {
     size_ = static_cast<int>(neighbours_.size());
     const std::vector<Role> roles = of_all(role);
     // Not before all have parted with them: the launcher wakes whom it kills.
-    if (prevails_) end_unheard();
+    if (prevails_) have_killed(std::span(unheard_).last(unheard.size()));
     is_done_ = std::ranges::find(roles, Role::done) != roles.end();
     std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;
@@ -274,23 +276,25 @@ class MpiWorld final : public World {
   void take_in_spares() override {
     choose_first(std::min<int>(wanted_, static_cast<int>(neighbours_.size())));
   }
-  void abort(int code) override { mpi_.abort(code); }
-  void give_way() override {
-    // Another exit status than 0 would have Open MPI's launcher end all, and 0 is not what it is.
-    ::kill(getpid(), SIGKILL);
+  void abort(int code) override {
+    // An exit status would have Open MPI's launcher end the larger part, too.
+    if (!prevails_) ::kill(getpid(), SIGKILL);
+    mpi_.abort(code);
   }
-  void end_unheard() override {
-    mpi_.do_now([&](MpiCalls& calls) {
-      if (calls.process() > 0) return;
-      for (const int first_number : unheard_) calls.kill(first_number);
-    });
-  }
+  void end_unheard() override { have_killed(unheard_); }
 
  private:
-  /// Of the processes before: of two parts one at most is. With halves, it is that of the first.
-  bool is_larger_part(std::span<const int> left) const {
-    const size_t twice = 2 * left.size(), all = neighbours_.size();
-    return twice > all || (twice == all && left.front() == 0);
+  /// Of a network that fell apart, by the processes' numbers before: one part at most is. Of two
+  /// halves it is that of the first process. Those left are in their order.
+  static bool is_larger_part(std::span<const int> left, std::span<const int> unheard) {
+    if (left.size() != unheard.size()) return left.size() > unheard.size();
+    return left.front() < *std::ranges::min_element(unheard);
+  }
+  void have_killed(std::span<const int> first_numbers) {
+    if (first_numbers.empty()) return;
+    mpi_.do_now([&](MpiCalls& calls) {
+      if (calls.process() == 0) calls.kill(first_numbers);
+    });
   }
   /// Of lost ones nothing is to be heard any more. Those that were cut off and come back would
   /// mislead Open MPI's failure detector, so that all lose each other.

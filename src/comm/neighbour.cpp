@@ -3,14 +3,19 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
 #include <csignal>
+#include <fstream>
+#include <functional>
 
 namespace crossbow {
 
 ProcessId ProcessId::own() {
   struct stat space {};
   ::stat("/proc/self/ns/pid", &space);
-  return {getpid(), space.st_ino};
+  std::string system;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> system;
+  return {getpid(), space.st_ino, std::hash<std::string>()(system)};
 }
 
 Neighbour::Neighbour(int process, std::string host, std::set<std::string> addresses, bool here,
@@ -20,7 +25,8 @@ Neighbour::Neighbour(int process, std::string host, std::set<std::string> addres
       host_(std::move(host)),
       addresses_(std::move(addresses)) {
   const ProcessId own = ProcessId::own();
-  if (!here || id.space != own.space || id.number == own.number) return;
+  if (!here || id.system != own.system || id.space != own.space) return;
+  if (id.number == own.number) return;
   descriptor_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.number, 0)));
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -13,7 +14,8 @@ namespace crossbow {
 /// What a process tells the others of itself. A plain value.
 struct ProcessId {
   pid_t number;
-  ino_t space;  // of process numbers, of which a machine may have several
+  ino_t space;      // of process numbers, of which a machine may have several
+  uint64_t system;  // that runs: machines may share a name
   static ProcessId own();
 };
 

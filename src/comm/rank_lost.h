@@ -13,13 +13,6 @@ struct LostRank {
   std::string host;
 };
 
-/// After losses, where a run is not to go on with so few.
-class TooFewRanks : public Error {
- public:
-  TooFewRanks(const std::string& sentence, bool are_all) : Error(sentence), are_all(are_all) {}
-  const bool are_all;  // else others, unheard, may be enough and go on
-};
-
 /// Where the world survives that (comm/world.h), the ranks that are left may go on.
 class RankLost : public Error {
  public:

@@ -61,8 +61,9 @@ class World {
   enum class Role : char { spare, rank, done };
   virtual std::vector<LostRank> recover(Role role) = 0;
   virtual bool is_done() const = 0;
-  /// How many of those that were lost may live: they do not answer, and are out of reach.
-  virtual int unheard() const = 0;
+  /// Whether there is no larger part that may have given this one up, and go on. Where there may be
+  /// one, `abort` ends this process alone.
+  virtual bool prevails() const = 0;
   /// By all that are left: as many spares as are needed become ranks, with the last numbers, so
   /// that there are as many as at first. Throws RankLost as recover does.
   virtual void take_in_spares() = 0;
@@ -78,8 +79,6 @@ class World {
 
   /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
   virtual void abort(int code) = 0;
-  /// Ends this rank, so that the launcher lets those go on that do not hear of it. Does not return.
-  virtual void give_way() = 0;
 };
 
 /// To be called once, before other threads run: joins the others if a launcher has started this

@@ -144,14 +144,12 @@ void expect_enough_ranks(int64_t least) {
   if (world_size() >= least) return;
   const std::string few = fmt::format("only {} left, where at least {} are to go on",
                                       count(world_size(), "rank"), least);
-  if (world()->unheard() < least) {
-    throw TooFewRanks(few + "; go on from the last checkpoint by `resume`", true);
-  }
-  throw TooFewRanks(
-      fmt::format("{} does not hear of the others any more: {}; they may go on without it, or else "
-                  "`resume` goes on from the last checkpoint",
-                  world()->host(world_rank()), few),
-      false);
+  if (world()->prevails()) fail("{}; go on from the last checkpoint by `resume`", few);
+  fail(
+      "{} does not hear of the others any more: {}; they may go on without it, or else `resume` "
+      "goes "
+      "on from the last checkpoint",
+      world()->host(world_rank()), few);
 }
 
 }  // namespace

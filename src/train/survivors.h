@@ -12,7 +12,7 @@ namespace crossbow {
 /// there is one. Where ranks are lost and the world survives that, those that are left go on with
 /// what they have learned, and with the spares that there are; the first rank then has the folder.
 /// Of a spare that is dismissed the result is empty. Throws RankLost where the world does not
-/// survive, and TooFewRanks if fewer are left than `options.min_ranks`.
+/// survive, and Error if fewer are left than `options.min_ranks`.
 TrainResult train_while_ranks_last(const GraphFunction& graph, TrainOptions options,
                                    const Recipe& recipe, RunFolder* folder,
                                    std::optional<Checkpoint> from, Throughput& throughput,

@@ -102,5 +102,19 @@ TEST_F(Network, GoesOnWithoutARankThatStandsStillOrIsKilled) {
   }
 }
 
+/// The first is not counted among those that may live and go on, when the second is lost.
+TEST_F(Network, ThatLosesOneRankAfterAnotherEndsWithAStatus) {
+  const pid_t child = start_training("--min-ranks 2");
+  for (const int host : {2, 1}) {
+    const pid_t process = process_of(host);
+    ASSERT_GT(process, 0);
+    kill(process, SIGKILL);
+    std::this_thread::sleep_for(4s);
+  }
+  const Outcome o = end_of(child);
+  EXPECT_EQ(o.code, 1) << o.err;
+  expect_says(o.err, "only 1 rank left, where at least 2 are to go on; go on from the last");
+}
+
 }  // namespace
 }  // namespace crossbow::testing

@@ -16,13 +16,12 @@ class SteadyWorld : public World {
   std::vector<LostRank> recover(Role) override { fail("not for tests"); }
   void take_in_spares() override {}
   bool is_done() const override { return false; }
-  int unheard() const override { return 0; }
+  bool prevails() const override { return true; }
   bool is_spare() const override { return false; }
   bool await_loss() override { return false; }
   void dismiss_spares() override {}
   void end_unheard() override {}
   void abort(int) override { std::terminate(); }
-  void give_way() override { std::terminate(); }
 
  private:
   const std::string host_ = "here";

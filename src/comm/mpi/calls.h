@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ class MpiCalls {
   /// Begins to wait for what another process, by its number, sends by `dismiss`.
   virtual void await_dismissal(int process) = 0;
   virtual void dismiss(int process) = 0;
-  /// Has the launcher kill a process, by its number at the start, if it can: half a second at most.
-  virtual void kill(int first_number) = 0;
+  /// Has the launcher kill processes, by their numbers at the start, if it can: half a second at
+  /// most.
+  virtual void kill(std::span<const int> first_numbers) = 0;
 
   /// The number of this process among all, and how many there are.
   virtual int process() const = 0;

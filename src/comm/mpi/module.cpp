@@ -129,14 +129,20 @@ class Calls final : public MpiCalls {
     begin(MPI_Isend(&dismissed_, 1, MPI_BYTE, process, 0, all_, &request_), "MPI_Isend");
   }
 
-  void kill(int first_number) override {
+  void kill(std::span<const int> first_numbers) override {
     const char* const job = std::getenv("PMIX_NAMESPACE");
-    if (!job || !PMIx_Job_control_nb || !PMIx_Proc_load || !PMIx_Info_load) return;
+    const bool knows_how = PMIx_Proc_create && PMIx_Proc_load && PMIx_Info_create &&
+                           PMIx_Info_load && PMIx_Job_control_nb;
+    if (!job || !knows_how) return;
+    constexpr size_t kProcessBytes = 256 + sizeof(uint32_t);  // of a pmix_proc_t: job and number
     constexpr uint16_t kBool = 1;
     constexpr bool kYes = true;
     // These stay, as few are killed, and the answer may come later.
-    void* const process = PMIx_Proc_create(1);
-    PMIx_Proc_load(process, job, static_cast<uint32_t>(first_number));
+    void* const processes = PMIx_Proc_create(first_numbers.size());
+    for (size_t i = 0; i < first_numbers.size(); ++i) {
+      PMIx_Proc_load(static_cast<std::byte*>(processes) + i * kProcessBytes, job,
+                     static_cast<uint32_t>(first_numbers[i]));
+    }
     void* const order = PMIx_Info_create(1);
     PMIx_Info_load(order, "pmix.jctrl.kill", &kYes, kBool);
     auto* const answered = new std::atomic<bool>(false);
@@ -144,8 +150,13 @@ class Calls final : public MpiCalls {
       if (release) release(what);
       static_cast<std::atomic<bool>*>(context)->store(true);
     };
-    if (PMIx_Job_control_nb(process, 1, order, 1, answer, answered) != 0) return;
-    for (int i = 0; i < 50 && !answered->load(); ++i) usleep(10'000);
+    if (PMIx_Job_control_nb(processes, first_numbers.size(), order, 1, answer, answered) != 0) {
+      return;
+    }
+    for (int i = 0; i < 50 && !answered->load(); ++i) {
+      usleep(10'000);
+      give_sign_of_life();
+    }
   }
 
   int process() const override { return number_in(all_); }
