@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
 
 #include "cli/command.h"
 #include "cli/reporter.h"
@@ -221,12 +222,28 @@ void print_goodput(std::FILE* out, const TrainResult& r) {
   if (numbers.find(',') != std::string::npos) put_wrapped(out, "  learners  ", numbers);
 }
 
+constexpr size_t kFirstNodes = 8;
+
+void print_more(std::FILE* out, size_t others) {
+  if (others == 0) return;
+  put_wrapped(out, "            ", fmt::format("and {} more: --json lists all", others));
+}
+
+/// The first ones, and the number of others.
+void print_lost_nodes(std::FILE* out, std::span<const LostNode> lost) {
+  const size_t first = std::min(kFirstNodes, lost.size());
+  for (const LostNode& node : lost.first(first)) {
+    put_wrapped(out, "  lost      ",
+                fmt::format("node {} after {:.4g} s on that clock", node.node, node.seconds));
+  }
+  print_more(out, lost.size() - first);
+}
+
 /// Of the first nodes and of those that failed, and the number of others.
 void print_nodes(std::FILE* out, const TrainResult& r) {
-  constexpr size_t kFirst = 8;
   size_t others = 0;
   for (size_t j = 0; j < r.nodes.size(); ++j) {
-    if (j >= kFirst && !r.nodes[j].failed) {
+    if (j >= kFirstNodes && !r.nodes[j].failed) {
       ++others;
       continue;
     }
@@ -238,9 +255,7 @@ void print_nodes(std::FILE* out, const TrainResult& r) {
                             n.mean_staleness(), n.largest_staleness,
                             r.nodes[j].failed ? "; it failed" : ""));
   }
-  if (others > 0) {
-    put_wrapped(out, "            ", fmt::format("and {} more: --json lists all", others));
-  }
+  print_more(out, others);
   int64_t messages = 0;
   for (const NodeState& node : r.nodes) messages += node.numbers.sent;
   if (messages > 0) {
@@ -294,10 +309,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
                 fmt::format("{:.4g} s on the virtual clock, of learners on a processor each",
                             *r.virtual_seconds));
   }
-  for (const LostNode& lost : r.lost_nodes) {
-    put_wrapped(out, "  lost      ",
-                fmt::format("node {} after {:.4g} s on that clock", lost.node, lost.seconds));
-  }
+  print_lost_nodes(out, r.lost_nodes);
   print_goodput(out, r);
   r.workers.empty() ? print_nodes(out, r) : print_workers(out, r);
   put_wrapped(out, "  waiting   ",

@@ -176,7 +176,8 @@ void validate_simulation(const TrainOptions& o) {
       fail_usage("`{}`: say how many learners there are, with `learners`", name);
     }
   }
-  if (o.fail && device_list(o.device).count > 1) {
+  const bool waiting = !find_async(o.sync);  // other nodes are of one device anyway
+  if (o.fail && waiting && device_list(o.device).count > 1) {
     fail_usage(
         "`fail`: learners of several devices cannot fail in this version; choose one device");
   }
@@ -216,6 +217,10 @@ Pace pace_of(const TrainOptions& o) {
                     o.bandwidth.value_or(0) * pace.step_seconds};
   }
   return pace;
+}
+
+double failure_of(const TrainOptions& o, int node) {
+  return failures_of(o.fail.value_or("")).at(static_cast<size_t>(node));
 }
 
 void validate_clock(const TrainOptions& o) {

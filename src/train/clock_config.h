@@ -14,6 +14,8 @@ bool is_virtual(const TrainOptions& options);
 void make_step_times_absolute(TrainOptions& options);
 /// Of valid options. Throws UsageError if a file of recorded times cannot be read.
 Pace pace_of(const TrainOptions& options);
+/// In seconds, as `fail` has it, of a node that is to fail.
+double failure_of(const TrainOptions& options, int node);
 
 // These throw UsageError naming the option that makes no sense.
 void validate_clock(const TrainOptions& options);

@@ -217,13 +217,15 @@ WorkerState worker_from(const json& value) {
 
 /// Of nodes of which so many are left.
 std::vector<LostNode> lost_from(const json& value, int64_t left) {
-  std::vector<LostNode> lost;
   const int64_t all = left + static_cast<int64_t>(value.size());
+  if (all > kMostThreads) fail("{} nodes are more than a run has", all);
+  std::vector<bool> is_lost(static_cast<size_t>(all));
+  std::vector<LostNode> lost;
   for (const json& node : value) {
     const auto number = static_cast<int>(integer_from(node, "node", 0, all - 1));
-    if (std::ranges::find(lost, number, &LostNode::node) != lost.end()) {
-      fail("node {} was lost twice", number);
-    }
+    const auto at = static_cast<size_t>(number);
+    if (is_lost[at]) fail("node {} was lost twice", number);
+    is_lost[at] = true;
     lost.push_back({number, seconds_from(node, "virtual_seconds")});
   }
   return lost;

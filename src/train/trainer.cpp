@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "plan/named_tensors.h"
+#include "train/clock_config.h"
 #include "train/cluster.h"
 #include "train/initial_weights.h"
 #include "train/recipe.h"
@@ -149,8 +150,11 @@ void Trainer::make(const LearnerChange& change) {
 }
 
 void Trainer::lose(const LearnerLoss& loss) {
-  tell({loss.node.node, "as `fail` says", /*in_step=*/false});
-  position_.engine = position_.engine.without(loss.node, loss.noticed);
+  const int node = loss.node.node;
+  tell({node, "as `fail` says", /*in_step=*/false});
+  // The engine's seconds have become steps and seconds again, and may differ in the last bit.
+  const LostNode lost{node, failure_of(config_.options, node)};
+  position_.engine = position_.engine.without(lost, loss.noticed);
   Arrangement rest = position_.arrangement;
   --rest.learners;
   go_on_with(rest, loss.learner);

@@ -1,4 +1,6 @@
 // The built program as a script sees it: exit codes, what goes to which stream, keys of the JSON.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -200,6 +202,18 @@ TEST_F(Cli, SimulatesFailuresOfLearnersThatWait) {
   EXPECT_EQ(json::parse(one.out)["virtual_seconds"], said["virtual_seconds"]);
   EXPECT_EQ(json::parse(one.out)["final_test_loss"], said["final_test_loss"]);
   testing::expect_same_bits(testing::load(path("all")), testing::load(path("one")));
+}
+
+/// Of ten that fail.
+TEST_F(Cli, SumsUpTheFirstLostNodes) {
+  std::string fail;
+  for (int node = 0; node < 10; ++node) fail += fmt::format("{}{}:0", node ? "," : "", node);
+  const Outcome o = crossbow(
+      "simulate --nodes 12 --sync ssgd --model mlp:layers=1,width=8 --batch 64 --epochs 1 "
+      "--step-times constant:0.5 --out run --fail " +
+      fail);
+  ASSERT_EQ(o.code, 0) << o.err;
+  expect_says(o.out, "node 7 after 0 s on that clock\n            and 2 more: --json lists all");
 }
 
 /// A process that may use one core only plans for one.

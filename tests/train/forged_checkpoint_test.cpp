@@ -103,6 +103,9 @@ TEST_F(ForgedCheckpoint, LostNodesThatNeverWereAreRefused) {
   expect_refused("/position/lost_nodes/0/virtual_seconds", -1);
   const json twice{{"node", 0}, {"virtual_seconds", 1}};
   expect_refused("/position/lost_nodes", json::array({twice, twice}));
+  json many = json::array();
+  for (int node = 0; node < 4096; ++node) many.push_back({{"node", node}, {"virtual_seconds", 1}});
+  expect_refused("/position/lost_nodes", many);
   expect_refused("/position/lost_nodes", 1);
 }
 

@@ -133,6 +133,13 @@ TEST_F(Simulation, OptionsWithoutUseAreRefused) {
   expect_says(refusal("sgp", [](TrainOptions& o) { o.latency = -1; }), "`latency` -1");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.bandwidth = 0; }), "`bandwidth` 0");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.fail = "3:1"; }), "they are 0 to 2");
+  expect_says(refusal("sgp",
+                      [](TrainOptions& o) {
+                        o.fail = "1:1";
+                        o.device = "cpu:0,cpu:1";
+                        o.learners = 1;
+                      }),
+              "asynchronous nodes are of one device");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.fail = "1:-1"; }), "from 0 on");
   for (const char* text : {"1", "constant", "constant:", "constant:0", "constant:1:2", "normal:1:1",
                            "uniform:1", "uniform:1:1", "uniform:1:-1", "lognormal:1:nan",
