@@ -129,7 +129,9 @@ TEST_F(SimulatedFaults, LoseNoSample) {
     const Plan plan(group, static_cast<uint64_t>(number));
     SCOPED_TRACE(fmt::format("run {}: {}", number, plan.text()));
     const TrainResult r = run(plan);
-    if (!plan.waits) EXPECT_EQ(rows_learned(r.nodes), kEpochs * kImages);
+    if (!plan.waits) {
+      EXPECT_EQ(rows_learned(r.nodes), kEpochs * kImages);
+    }
     std::set<int> failed = failed_nodes(r.nodes);
     for (const LostNode& node : r.lost_nodes) failed.insert(node.node);
     if (plan.waits) {

@@ -50,7 +50,7 @@ class SimulatedLosses : public testing::TinyLearners {
   }
 };
 
-constexpr double kSum = 2 * kLatency, kStep = 0.1;
+constexpr double kSum = 2 * kLatency, kStepTime = 0.1;
 
 std::vector<int> nodes_of(const std::vector<LostNode>& lost) {
   std::vector<int> nodes;
@@ -66,7 +66,7 @@ TEST_F(SimulatedLosses, CostTheIterationUnderWay) {
   o.fail = "1:0.408";
   StopAfter told(1 << 20);
   const TrainResult r = train(tiny_net, o, &told);
-  EXPECT_NEAR(*r.virtual_seconds, kFails + kLatency + 3 * (kStep + kSum), 1e-9);
+  EXPECT_NEAR(*r.virtual_seconds, kFails + kLatency + 3 * (kStepTime + kSum), 1e-9);
   EXPECT_EQ(nodes_of(r.lost_nodes), std::vector<int>{1});
   EXPECT_EQ(r.lost_nodes[0].seconds, kFails);
   EXPECT_EQ(r.arrangement.learners, 2);
@@ -82,10 +82,10 @@ TEST_F(SimulatedLosses, CostWhatIsNewerThanTheLastExchange) {
   TrainOptions o = options("early", "local-sgd");
   o.sync_period = 3;
   o.fail = "2:0.33";
-  EXPECT_NEAR(*train(tiny_net, o).virtual_seconds, 0.35 + 6 * kStep + 2 * kSum, 1e-9);
+  EXPECT_NEAR(*train(tiny_net, o).virtual_seconds, 0.35 + 6 * kStepTime + 2 * kSum, 1e-9);
   o.out = folder("late");
   o.fail = "2:0.35";
-  EXPECT_NEAR(*train(tiny_net, o).virtual_seconds, 0.37 + kStep, 1e-9);
+  EXPECT_NEAR(*train(tiny_net, o).virtual_seconds, 0.37 + kStepTime, 1e-9);
 }
 
 TEST_F(SimulatedLosses, LeaveTheOthersTheirSpeed) {
@@ -104,7 +104,7 @@ TEST_F(SimulatedLosses, EndWithTheLastNode) {
   o.fail = "0:0,1:0,2:0.05";
   const TrainResult r = train(tiny_net, o);
   EXPECT_EQ(nodes_of(r.lost_nodes), (std::vector<int>{0, 1}));
-  EXPECT_NEAR(*r.virtual_seconds, kLatency + 11 * kStep, 1e-9);
+  EXPECT_NEAR(*r.virtual_seconds, kLatency + 11 * kStepTime, 1e-9);
 }
 
 /// A node that fails after the run is not lost.
@@ -112,7 +112,7 @@ TEST_F(SimulatedLosses, AreNoneAfterTheRun) {
   TrainOptions o = options("run", "ssgd");
   o.fail = "1:0.57";
   const TrainResult r = train(tiny_net, o);
-  EXPECT_NEAR(*r.virtual_seconds, 4 * (kStep + kSum), 1e-9);
+  EXPECT_NEAR(*r.virtual_seconds, 4 * (kStepTime + kSum), 1e-9);
   EXPECT_TRUE(r.lost_nodes.empty());
 }
 
