@@ -164,17 +164,21 @@ def choice_parts(records, task, target):
     """Fixed numbers of learners, and what the program chose."""
     medians, rows = {}, []
     by_learners = group(records, lambda job: str(job["learners"]))
+    seeds = set.intersection(*({r["job"]["seed"] for r in runs} for runs in by_learners.values()))
     for learners, runs in sorted(by_learners.items()):
         runs = sorted(runs, key=lambda r: r["job"]["seed"])
         seconds = [seconds_to_target(record) for record in runs]
-        medians[learners] = statistics.median(seconds)
+        common = [r for r in runs if r["job"]["seed"] in seeds] or runs
+        medians[learners] = statistics.median(map(seconds_to_target, common))
         chosen = ", ".join(str(r["history"][-1].get("learners", learners)) for r in runs)
         cells = ", ".join(map(seconds_cell, seconds))
-        rows.append([learners, chosen, epochs_cell(runs), cells, seconds_cell(medians[learners])])
+        median = seconds_cell(statistics.median(seconds))
+        rows.append([learners, chosen, epochs_cell(runs), cells, median])
     best = min((m for learners, m in medians.items() if learners != "auto"), default=math.inf)
     page = table(["--learners", "at the end", "epochs by seed", "seconds by seed", "median s"], rows)
     if "auto" in medians and math.isfinite(best):
-        page += f"\nauto takes {medians['auto'] / best:.2f} times as long as the best fixed number.\n"
+        share = medians["auto"] / best
+        page += f"\nauto takes {share:.2f} times as long as the best fixed number, by the seeds of all.\n"
     return [f"## {task}: time to {target:.1%} by number of learners, batch 16 each\n", page]
 
 
