@@ -39,7 +39,6 @@ FAULTS = {
 # What befalls the network of a rank's host: seconds until it is mended.
 CUTS = {"cut off": None, "cut off for a while": 3}
 SCRIPT = ROOT / "scripts/cluster"
-OPENMPI = ROOT / "build/openmpi5"
 
 
 def process_of(rank, out):
@@ -95,19 +94,16 @@ class Run:
         training = [*TRAIN, "--sync", self.sync, "--out", out]
         if not self.hosts:
             return [SCRIPT, "--survivors", *training]
-        mpirun = SCRIPT.read_text().split("mpirun=(build/openmpi5/bin/mpirun ")[1].split(")")[0].split()
-        words = [
-            *("env", f"LD_LIBRARY_PATH={OPENMPI}/crossbow", OPENMPI / "bin/mpirun", *mpirun),
-            *("--allow-run-as-root", "--bind-to", "none", *self.hosts.options(), "-n", self.ranks),
-            *(CROSSBOW, "train", *training, "--min-ranks", self.least()),
-        ]
-        return [self.hosts.agent, self.hosts.names[0], "exec", *words]
+        enough = ("--min-ranks", self.least())
+        return [self.hosts.agent, self.hosts.names[0], "exec", SCRIPT, "--survivors", *training, *enough]
 
     def do(self, folder, seconds=90):
         """Its result, or why there is none."""
         out = folder / "run"
         command = self.command(out)
         environment = {**os.environ, "RANKS": str(self.ranks)}
+        if self.hosts:
+            environment["MPIRUN_OPTIONS"] = " ".join(map(str, self.hosts.options()))
         run = subprocess.Popen(
             [str(word) for word in command],
             env=environment,
