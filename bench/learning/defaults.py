@@ -6,14 +6,18 @@ from bench.learning import tasks
 RATE = 0.01  # the best of one learner, in both tasks
 
 
-def run(runner, args):
-    """Seed by seed, so that a table of all k is there early."""
-    task = tasks.TASKS[args.task]
+def jobs(args, stage, options=()):
+    """Seed by seed, so that a table of all numbers of learners is there early."""
     for seed in range(1, args.seeds + 1):
         for learners in args.learners:
-            job = tasks.Job(
-                *(task.name, "defaults", "crossbow", "", tasks.SMALLEST_BATCH, RATE),
+            yield tasks.Job(
+                *(args.task, stage, "crossbow", "", tasks.SMALLEST_BATCH, RATE),
                 *(tasks.EFFICIENCY_EPOCHS, args.target, seed, learners, "sma"),
-                options=("--lr-scaling", args.lr_scaling) if args.lr_scaling else (),
+                options=options,
             )
-            runner.do(job)
+
+
+def run(runner, args):
+    options = ("--lr-scaling", args.lr_scaling) if args.lr_scaling else ()
+    for job in jobs(args, "defaults", options):
+        runner.do(job)

@@ -21,7 +21,6 @@ POLL_SECONDS = 0.2
 LEARNERS = {"pytorch": "bench.learning.torch_learner", "jax": "bench.learning.jax_learner"}
 FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
 OPTIONAL_FIELDS = ("noise_scale", "distance", "learners")
-RULED_STAGES = ("defaults", "choice")  # where the rate follows from the number of learners
 
 
 def end_with_parent():
@@ -94,7 +93,7 @@ class Runner:
                 *(CROSSBOW, "train", "--json", *shared),
                 *("--data", f"{task.data}:{self.args.data}", *task.options),
                 *("--learners", job.learners, "--sync", job.sync),
-                *(() if job.learners == 1 or job.stage in RULED_STAGES else ("--lr-scaling", "none")),
+                *(() if job.learners == 1 or job.stage in tasks.RULED_STAGES else ("--lr-scaling", "none")),
                 *("--threads-per-learner", self.threads(job)),
                 *("--lr-schedule", "fixed", "--weight-decay", nets.WEIGHT_DECAY),
                 *(() if "--momentum" in job.options else ("--momentum", nets.MOMENTUM)),

@@ -5,6 +5,7 @@ import dataclasses
 BATCHES = [16, 64, 256]
 SMALLEST_BATCH = 16  # of each learner, in the efficiency tables
 TIMED_STAGES = ("speed", "final", "choice")
+RULED_STAGES = ("defaults", "choice")  # where the rate follows from the number of learners
 EFFICIENCY_EPOCHS = 12
 CHANCE = 0.1  # test accuracy of a guess, in both tasks
 DIVERGED_EPOCHS = 2  # in a row hardly above chance: one alone may be batch norm settling
