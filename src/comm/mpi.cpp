@@ -237,7 +237,7 @@ class MpiWorld final : public World {
   std::vector<LostRank> recover(Role role) override {
     std::vector<int> left;
     mpi_.do_now([&](MpiCalls& calls) { left = calls.shrink(); });
-    std::vector<int> unheard;
+    std::vector<int> out_of_reach;
     for (int r = 0; r < std::ssize(neighbours_); ++r) {
       Neighbour& neighbour = neighbours_[static_cast<size_t>(r)];
       const auto now = std::ranges::find(left, neighbour.process());
@@ -245,11 +245,11 @@ class MpiWorld final : public World {
         neighbour.set_process(static_cast<int>(now - left.begin()));
       } else {
         lost_.push_back({r, neighbour.host()});
-        if (!neighbour.is_within_reach()) unheard.push_back(neighbour.process());
+        if (!neighbour.is_within_reach()) out_of_reach.push_back(neighbour.process());
         neighbour.set_process(-1);
       }
     }
-    prevails_ = prevails_ && is_larger_part(left, unheard);
+    prevails_ = prevails_ && is_larger_part(left, out_of_reach);
     const int own = neighbours_[static_cast<size_t>(rank_)].process();
     const auto first_lost =
         std::stable_partition(neighbours_.begin(), neighbours_.end(),
@@ -263,7 +263,7 @@ class MpiWorld final : public World {
     size_ = static_cast<int>(neighbours_.size());
     const std::vector<Role> roles = of_all(role);
     // Not before all have parted with them: the launcher wakes whom it kills.
-    if (prevails_) have_killed(std::span(unheard_).last(unheard.size()));
+    if (prevails_) have_killed(std::span(unheard_).last(out_of_reach.size()));
     is_done_ = std::ranges::find(roles, Role::done) != roles.end();
     std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;
@@ -286,9 +286,9 @@ class MpiWorld final : public World {
  private:
   /// Of a network that fell apart, by the processes' numbers before: one part at most is. Of two
   /// halves it is that of the first process. Those left are in their order.
-  static bool is_larger_part(std::span<const int> left, std::span<const int> unheard) {
-    if (left.size() != unheard.size()) return left.size() > unheard.size();
-    return left.front() < *std::ranges::min_element(unheard);
+  static bool is_larger_part(std::span<const int> left, std::span<const int> out_of_reach) {
+    if (left.size() != out_of_reach.size()) return left.size() > out_of_reach.size();
+    return left.front() < *std::ranges::min_element(out_of_reach);
   }
   void have_killed(std::span<const int> first_numbers) {
     if (first_numbers.empty()) return;

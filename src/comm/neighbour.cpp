@@ -11,11 +11,14 @@
 namespace crossbow {
 
 ProcessId ProcessId::own() {
-  struct stat space {};
-  ::stat("/proc/self/ns/pid", &space);
-  std::string system;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> system;
-  return {getpid(), space.st_ino, std::hash<std::string>()(system)};
+  static const ProcessId id = [] {
+    struct stat space {};
+    ::stat("/proc/self/ns/pid", &space);
+    std::string system;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> system;
+    return ProcessId{getpid(), space.st_ino, std::hash<std::string>()(system)};
+  }();
+  return id;
 }
 
 Neighbour::Neighbour(int process, std::string host, std::set<std::string> addresses, bool here,
@@ -25,8 +28,8 @@ Neighbour::Neighbour(int process, std::string host, std::set<std::string> addres
       host_(std::move(host)),
       addresses_(std::move(addresses)) {
   const ProcessId own = ProcessId::own();
-  if (!here || id.system != own.system || id.space != own.space) return;
-  if (id.number == own.number) return;
+  const bool seen = here && id.system == own.system && id.space == own.space;
+  if (!seen || id.number == own.number) return;
   descriptor_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.number, 0)));
 }
 

@@ -82,8 +82,7 @@ struct NodeFailure {
 /// On the virtual clock, of learners that wait for each other one that fails in a segment.
 struct LearnerLoss {
   int64_t batches = 0;  // the first ones of the segment, up to where the others go on from
-  int learner = 0;
-  LostNode node;
+  int learner = 0, node = 0;
   double noticed = 0;  // in steps of an ordinary learner, when the others go on
 };
 

@@ -87,7 +87,7 @@ std::optional<LockstepTime::Loss> LockstepTime::next_loss(const Lockstep& lockst
   const auto first = std::ranges::min_element(learners_, {}, fails_at);
   const double fails = fails_at(*first);
   if (learners_.size() == 1 || std::isinf(fails)) return {};
-  Loss loss{0, static_cast<int>(first - learners_.begin()), first->node, fails, 0};
+  Loss loss{0, static_cast<int>(first - learners_.begin()), first->node, 0};
   double met = std::max(now(), complete(0));
   LockstepTime ahead = *this;
   const auto k = std::ssize(learners_);

@@ -40,7 +40,7 @@ class LockstepTime {
   struct Loss {
     int64_t iterations = 0;
     int learner = 0, node = 0;
-    double fails = 0, noticed = 0;  // noticed by the others, a latency later
+    double noticed = 0;  // by the others, a latency later
   };
   /// The first loss of a segment that is to have so many batches, if there is one. The last learner
   /// does not fail.

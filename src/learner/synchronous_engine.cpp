@@ -215,9 +215,7 @@ std::optional<LearnerLoss> SynchronousEngine::next_loss(const Segment& segment) 
   lockstep.start(period_of(segment));
   const auto loss = time_->next_loss(lockstep, segment.batches);
   if (!loss) return {};
-  const double seconds = loss->fails * options().pace->step_seconds;
-  return LearnerLoss{
-      loss->iterations * learners(), loss->learner, {loss->node, seconds}, loss->noticed};
+  return LearnerLoss{loss->iterations * learners(), loss->learner, loss->node, loss->noticed};
 }
 
 /// Elsewhere than on the host to give work is all that a thread does, and one can do it for all

@@ -147,8 +147,7 @@ void expect_enough_ranks(int64_t least) {
   if (world()->prevails()) fail("{}; go on from the last checkpoint by `resume`", few);
   fail(
       "{} does not hear of the others any more: {}; they may go on without it, or else `resume` "
-      "goes "
-      "on from the last checkpoint",
+      "goes on from the last checkpoint",
       world()->host(world_rank()), few);
 }
 

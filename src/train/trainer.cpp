@@ -150,10 +150,8 @@ void Trainer::make(const LearnerChange& change) {
 }
 
 void Trainer::lose(const LearnerLoss& loss) {
-  const int node = loss.node.node;
-  tell({node, "as `fail` says", /*in_step=*/false});
-  // The engine's seconds have become steps and seconds again, and may differ in the last bit.
-  const LostNode lost{node, failure_of(config_.options, node)};
+  tell({loss.node, "as `fail` says", /*in_step=*/false});
+  const LostNode lost{loss.node, failure_of(config_.options, loss.node)};
   position_.engine = position_.engine.without(lost, loss.noticed);
   Arrangement rest = position_.arrangement;
   --rest.learners;

@@ -25,9 +25,7 @@ class Cluster : public ProgramTest {
   Cluster() : ProgramTest(/*training_images=*/176) {}
 
   void SetUp() override {
-    // MPI keeps memory to the end, and LeakSanitizer would change a rank's exit status.
-    const char* const options = std::getenv("ASAN_OPTIONS");
-    setenv("ASAN_OPTIONS", fmt::format("{}:detect_leaks=0", options ? options : "").c_str(), 1);
+    look_for_no_leaks();
     const bool found = crossbow("--version").out.find("MPI       none") == std::string::npos;
 #ifdef CROSSBOW_HAS_MPI
     ASSERT_TRUE(found) << "the module is built, and is not found";

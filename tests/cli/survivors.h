@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -21,8 +20,7 @@ class SurvivorsTest : public ProgramTest {
   SurvivorsTest() : ProgramTest(/*training_images=*/176) {}
 
   void SetUp() override {
-    const char* const options = std::getenv("ASAN_OPTIONS");
-    setenv("ASAN_OPTIONS", fmt::format("{}:detect_leaks=0", options ? options : "").c_str(), 1);
+    look_for_no_leaks();
     const Outcome o = shell(library_path() + crossbow_binary() + " --version");
     if (o.out.find("Open MPI v5") == std::string::npos) {
       GTEST_SKIP() << "scripts/cluster --survivors has not installed Open MPI 5";
