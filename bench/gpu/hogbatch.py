@@ -5,10 +5,11 @@ import os
 import typing
 
 from bench import Failed, log
+from bench.gpu import ours
 from bench.gpu.jobs import Job
-from bench.gpu.training import train
-from bench.hogbatch.curves import curve, plot
-from bench.hogbatch.loss import MODEL, RECIPE
+from bench.hogbatch.curves import plot, text_of
+from bench.hogbatch.loss import LOGGED_ROWS, MODEL, RECIPE
+from bench.hogbatch.training import train
 from bench.learning.results import select
 from bench.peers.sides import TooLate
 
@@ -18,7 +19,7 @@ BOTH = (*LIVE, "--worker", "replica:device=cuda,batch=512-8192")
 ON_GPU = ("--device", "cuda")
 HOGBATCH = ("--sync", "hogbatch")
 SMA = ("--sync", "sma", "--learners", "8", "--momentum", "0")
-LOGGED_ROWS = 1000  # between two losses of a run, about
+WINDOW_ROWS = 20_000  # over which losses are averaged, at least
 START_LIMIT = 60  # seconds until it trains, for which plans are chosen, and after it has ended
 NEEDED = 12  # seconds that must be left beside those of the training
 
@@ -89,13 +90,6 @@ def options_of(args, job):
     ]
 
 
-def text_of(record):
-    if not record["history"]:
-        return record.get("failure", "no loss was told")
-    seconds, least = curve(record)[-1]
-    return f"{record['rows']:,} rows in {seconds:.1f} s, least loss {least:.4f}"
-
-
 def stage(args, results, left):
     whole = True
     for job in order(args):
@@ -107,7 +101,8 @@ def stage(args, results, left):
             break
         limit = min(seconds + START_LIMIT, left())
         try:
-            record = train(options_of(args, job), seconds, limit)
+            options = options_of(args, job)
+            record = train(options, seconds, limit, WINDOW_ROWS, ours.environment())
         except Failed as failure:
             if isinstance(failure, TooLate) and limit < seconds + START_LIMIT:
                 whole = False

@@ -9,21 +9,17 @@ from bench.learning.results import group
 
 def text_of(record):
     if not record["history"]:
-        return record.get("failure", "the loss became too large in the first epoch")
-    losses = [epoch["train_loss"] for epoch in record["history"]]
-    return f"{len(losses)} epochs, {duration(record):.1f} s, least loss {min(losses):.4f}"
-
-
-def duration(record):
-    return sum(epoch["seconds"] for epoch in record["history"])
+        return record.get("failure", "no loss was told")
+    seconds, least = curve(record)[-1]
+    return f"{record['rows']:,} rows in {seconds:.1f} s, least loss {least:.4f}"
 
 
 def curve(record):
-    """Of (seconds, least training loss so far), each the mean over an epoch's steps."""
+    """Of (seconds, least training loss so far), each the mean over a window's steps."""
     points, seconds, least = [], 0.0, math.inf
-    for epoch in record["history"]:
-        seconds += epoch["seconds"]
-        least = min(least, epoch["train_loss"])
+    for window in record["history"]:
+        seconds += window["seconds"]
+        least = min(least, window["train_loss"])
         points.append((seconds, least))
     return points
 
@@ -33,13 +29,13 @@ def seconds_to(record, loss):
 
 
 def best_of(runs):
-    """The runs at the rate whose least loss with seed 1 is the smallest."""
+    """The runs of the side and the rate whose least loss with seed 1 is the smallest."""
 
     def merit(of_rate):
         first = next(run for run in of_rate if run["job"]["seed"] == 1)
         return curve(first)[-1][1] if first["history"] else math.inf
 
-    return min(group(runs, lambda job: job["rate"]).values(), key=merit)
+    return min(group(runs, lambda job: (job["side"], job["rate"])).values(), key=merit)
 
 
 def seconds_text(runs, loss):
@@ -47,10 +43,11 @@ def seconds_text(runs, loss):
     return f"{seconds:.1f}" if seconds < math.inf else "–"
 
 
-def plot(records, folder):
-    """A picture of each data set, of the best rates with seed 1."""
+def plot(records, folder, name_of=str):
+    """A picture of each data set, of the best rates with seed 1; of sides that share a name, of the
+    best one."""
     for data, of_data in group(records, lambda job: job["data"]).items():
-        sides = group(of_data, lambda job: job["side"])
+        sides = group(of_data, lambda job: name_of(job["side"]))
         curves = {side: curve(best_of(of)[0]) for side, of in sides.items()}
         curves = {side: points for side, points in curves.items() if points}
         longest = max(points[-1][0] for points in curves.values())

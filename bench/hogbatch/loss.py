@@ -5,9 +5,10 @@ them alone, learners that are alike, PyTorch and TensorFlow.
     python3 -m bench.hogbatch.loss --data w8a.gz --peers-python PATH
     python3 -m bench.hogbatch.loss --table --results docs/hogbatch.jsonl --plots docs
 
-All sides read the same training and test rows, and try the same rates with seed 1; the best of them
-is then tried with the other seeds. Every finished run is a line of the results, so the command may
-be stopped at any time; given again, it goes on where it was.
+All sides read the same rows, and try the same rates with seed 1, each for as many seconds; a step of
+b times 16 rows has sqrt(b) times the rate. The best batch and rate of a side is then tried with the
+other seeds. Every finished run is a line of the results, so the command may be stopped at any time;
+given again, it goes on where it was.
 """
 
 import bz2
@@ -21,31 +22,62 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import typing
 
 from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table
 from bench import warn_if_busy
-from bench.hogbatch.curves import best_of, curve, duration, plot, seconds_text, text_of
+from bench.hogbatch import training
+from bench.hogbatch.curves import best_of, curve, plot, seconds_text, text_of
 from bench.hogbatch.shares import plot_shares
 from bench.learning.results import Results, group
 
 MODEL = "mlp"
 RECIPE = ("--model", MODEL, "--lr-schedule", "fixed", "--weight-decay", 0, "--warmup", 0)
+RATE_ROWS = 16  # of a step that has the rate; one of b times as many rows has sqrt(b) times the rate
+LOGGED_ROWS = 1000  # between two losses of a run, at least if batches are small
+WINDOW_ROWS = 10_000  # over which losses are averaged, at least
+START_LIMIT = 120  # seconds until a run trains, and after it has ended
 TEST_SHARE = 10  # every so many rows of a file one is for the test
-SINGLE, BATCHED = "live:threads=2,batch=1", "replica:threads=2,batch=512"
-BOTH = ("--worker", "live:threads=1,batch=1-64", "--worker", "replica:threads=1,batch=128-2048")
-SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0", "--batch")
-SIDES = {
-    "adaptive-hogbatch": ("--sync", "adaptive-hogbatch", *BOTH),
-    "hogbatch": ("--sync", "hogbatch", *BOTH),
-    "live workers alone": ("--sync", "hogbatch", "--worker", SINGLE),
-    "a replica alone": ("--sync", "hogbatch", "--worker", BATCHED),
-    "sma, batch 16": (*SMA, "16"),
-}
-PEERS = {
-    f"{name}, batch {batch}": (system, batch)
-    for name, system in (("PyTorch", "torch"), ("TensorFlow", "tensorflow"))
-    for batch in (16, 512)
-}
+SPARSE_FEATURES = 4096  # from so many on peers keep rows and gradients sparse
+SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0")
+
+
+class Side(typing.NamedTuple):
+    """Sides that share a name differ in the batches, and count as one at their best."""
+
+    name: str
+    batch: int  # the smallest
+    batches: str  # all
+    options: tuple = ()  # of Crossbow
+    system: str | None = None  # a peer's
+
+    def __str__(self):
+        return f"{self.name}, batch {self.batches}"
+
+
+def both(algorithm, live, replica):
+    """A thread each."""
+    workers = [f"live:threads=1,batch={live}", f"replica:threads=1,batch={replica}"]
+    options = ("--sync", algorithm, *(word for w in workers for word in ("--worker", w)))
+    return Side(algorithm, int(live.partition("-")[0]), f"{live} and {replica}", options)
+
+
+def alone(name, kind, batch):
+    options = ("--sync", "hogbatch", "--worker", f"{kind}:threads=2,batch={batch}")
+    return Side(name, batch, str(batch), options)
+
+
+SIDES = [
+    both("adaptive-hogbatch", "1-64", "128-2048"),
+    both("adaptive-hogbatch", "1-16", "16-512"),
+    both("hogbatch", "1-64", "128-2048"),
+    *(alone("live workers alone", "live", batch) for batch in (1, 16)),
+    alone("a replica alone", "replica", 512),
+    Side("sma", 16, "16", (*SMA, "--batch", "16")),
+    *(Side("PyTorch", batch, str(batch), system="torch") for batch in (16, 512)),
+    *(Side("TensorFlow", batch, str(batch), system="tensorflow") for batch in (16, 512)),
+]
+NAMES = {str(side): side.name for side in SIDES}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,45 +130,32 @@ def run_json(command):
     return json.loads(done.stdout)
 
 
-def train(job, rows, epochs):
-    with tempfile.TemporaryDirectory() as folder:
-        said = run_json(
-            [
-                *(CROSSBOW, "train", "--json", *RECIPE, "--data", f"libsvm:{rows.path}"),
-                *("--lr", job.rate, "--seed", job.seed, "--epochs", epochs),
-                *("--out", f"{folder}/run"),
-                *(("--loss", "sigmoid") if rows.sets else ()),
-                *SIDES[job.side],
-            ]
-        )
-        lines = pathlib.Path(folder, "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    workers = [json.loads(line).get("workers") for line in lines if '"test_loss"' in line]
-    kept = ("seconds", "train_loss", "test_loss")
-    history = [{key: epoch[key] for key in kept} for epoch in said["history"]]
-    return {"history": history, "workers": workers if any(workers) else None}
-
-
-def measure(args, job, rows):
-    """As many epochs as fit into the time, of which the first one tells."""
-    if job.side in PEERS:
-        system, batch = PEERS[job.side]
-        command = [args.peers_python, "-m", "bench.hogbatch.loss_peer", system, rows.path]
+def measure(args, job, side, rows):
+    if side.system:
+        command = [args.peers_python, "-m", "bench.hogbatch.loss_peer", side.system, rows.path]
         shape = ["--features", rows.features, "--classes", rows.classes]
-        options = ["--batch", batch, "--rate", job.rate, "--seed", job.seed]
-        sets = ["--sets"] if rows.sets else []
-        return run_json([*command, *shape, *sets, *options, "--seconds", job.seconds])
-    first = train(job, rows, 1)
-    epochs = max(1, math.ceil(job.seconds / first["history"][0]["seconds"]))
-    return first if epochs == 1 else train(job, rows, epochs)
+        rate = job.rate * math.sqrt(side.batch / RATE_ROWS)
+        options = ["--batch", side.batch, "--rate", rate, "--seed", job.seed]
+        of_rows = ["--sets"] if rows.sets else []
+        of_rows += ["--sparse"] if rows.features >= SPARSE_FEATURES else []
+        ending = ["--seconds", job.seconds, "--window", WINDOW_ROWS]
+        return run_json([*command, *shape, *of_rows, *options, *ending])
+    words = [
+        *(*RECIPE, "--data", f"libsvm:{rows.path}", "--lr", job.rate, "--seed", job.seed),
+        *("--log-every", max(1, LOGGED_ROWS // side.batch)),
+        *(("--loss", "sigmoid") if rows.sets else ()),
+        *side.options,
+    ]
+    return training.train(words, job.seconds, job.seconds + START_LIMIT, WINDOW_ROWS)
 
 
-def result_of(args, job, rows, results):
+def result_of(args, job, side, rows, results):
     """The number of failures."""
     if results.find(job):
         return 0
     load, failures = round(os.getloadavg()[0], 2), 0
     try:
-        record = measure(args, job, rows)
+        record = measure(args, job, side, rows)
     except Failed as failure:
         record = {"history": [], "failure": str(failure)}
         failures = "the loss became" not in str(failure)
@@ -145,44 +164,58 @@ def result_of(args, job, rows, results):
     return failures
 
 
+def best_sides(records):
+    """By name the runs of the best batch and rate."""
+    by_name = group(records, lambda job: NAMES[job["side"]])
+    return {
+        name: best_of(by_name[name]) for name in dict.fromkeys(NAMES.values()) if name in by_name
+    }
+
+
 def run(args, results):
     failures = 0
-    sides = [*SIDES, *(PEERS if args.peers_python else ())]
+    sides = [side for side in SIDES if args.peers_python or not side.system]
     for data in args.data:
         name = pathlib.Path(data).name
         with tempfile.TemporaryDirectory() as folder:
             rows = Rows.of(data, folder)
-            jobs = [Job(name, side, r, 1, args.seconds) for side in sides for r in args.rates]
-            failures += sum(result_of(args, job, rows, results) for job in jobs)
+
+            def jobs_of(side, rates, seed):
+                return [Job(name, str(side), rate, seed, args.seconds) for rate in rates]
+
+            first = [(side, job) for side in sides for job in jobs_of(side, args.rates, 1)]
+            failures += sum(result_of(args, job, side, rows, results) for side, job in first)
+            best = best_sides([results.find(job) for _, job in first])
+            told = [record["job"] for (record, *_) in best.values() if record["history"]]
+            rates = {job["side"]: [job["rate"]] for job in told}
             for seed in range(2, args.seeds + 1):
                 for side in sides:
-                    first = [results.find(job) for job in jobs if job.side == side]
-                    if not any(record["history"] for record in first):
-                        continue
-                    rate = best_of(first)[0]["job"]["rate"]
-                    job = Job(name, side, rate, seed, args.seconds)
-                    failures += result_of(args, job, rows, results)
+                    for job in jobs_of(side, rates.get(str(side), []), seed):
+                        failures += result_of(args, job, side, rows, results)
     return failures
+
+
+def rows_a_second(record):
+    return record["rows"] / sum(window["seconds"] for window in record["history"])
 
 
 def tables(results):
     parts = []
+    peers = {side.name for side in SIDES if side.system}
     for data, of_data in group(results.lines.values(), lambda job: job["data"]).items():
-        best = {side: best_of(of) for side, of in group(of_data, lambda j: j["side"]).items()}
-        best = {side: of for side, of in best.items() if any(r["history"] for r in of)}
-        best = {side: [r for r in of if r["history"]] for side, of in best.items()}
-        least = {side: statistics.median(curve(r)[-1][1] for r in of) for side, of in best.items()}
-        peers = {side: loss for side, loss in least.items() if side in PEERS}
-        goal = min((peers or least).values())
+        best = {name: [r for r in of if r["history"]] for name, of in best_sides(of_data).items()}
+        best = {name: of for name, of in best.items() if of}
+        least = {name: statistics.median(curve(r)[-1][1] for r in of) for name, of in best.items()}
+        goal = min([least[name] for name in best if name in peers] or least.values())
         rows = [
             [
-                *(side, f"{of[0]['job']['rate']:g}", f"{least[side]:.4f}"),
-                *(seconds_text(of, goal), f"{duration(of[0]) / len(of[0]['history']):.1f}"),
+                *(of[0]["job"]["side"], f"{of[0]['job']['rate']:g}", f"{least[name]:.4f}"),
+                *(seconds_text(of, goal), f"{statistics.median(map(rows_a_second, of)):,.0f}"),
             ]
-            for side, of in best.items()
+            for name, of in best.items()
         ]
-        of_whom = "of the best peer" if peers else "of the best side"
-        header = ["side", "rate", "least training loss", f"s to {goal:.4f}, {of_whom}", "s an epoch"]
+        of_whom = "of the best peer" if peers & best.keys() else "of the best side"
+        header = ["side", "rate", "least training loss", f"s to {goal:.4f}, {of_whom}", "rows/s"]
         seeds = len({record["job"]["seed"] for record in of_data})
         parts.append(f"## {data}: {MODEL}, {seeds} seed(s)\n\n{table(header, rows)}")
     return parts
@@ -209,8 +242,8 @@ def main():
         failures = run(args, results)
     print("\n".join(tables(results)) if results.lines else "No results yet.")
     if args.plots and results.lines:
-        plot(results.lines.values(), args.plots)
-        plot_shares(results.lines.values(), args.plots)
+        plot(results.lines.values(), args.plots, NAMES.get)
+        plot_shares(results.lines.values(), args.plots, NAMES.get)
     if failures:
         sys.exit(f"{failures} runs failed, as said above; delete their lines to try them again")
 

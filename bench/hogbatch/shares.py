@@ -4,14 +4,15 @@ from bench import chart, log
 from bench.hogbatch.curves import best_of
 from bench.learning.results import group
 
+EPOCHS_SHOWN = 5  # at least
 COUNTS = (("updates", "of the updates"), ("rows", "of the rows"))
 
 
 def by_epoch(record):
     """(seconds, worker by worker what it did in that epoch) of each epoch; a record has sums."""
     seconds, before = 0.0, None
-    for epoch, workers in zip(record["history"], record["workers"]):
-        seconds += epoch["seconds"]
+    for epoch in record["by_epoch"]:
+        seconds, workers = seconds + epoch["seconds"], epoch["workers"]
         before = before or [{name: 0 for name, _ in COUNTS} for _ in workers]
         counts = [
             {name: now[name] - then[name] for name, _ in COUNTS}
@@ -32,17 +33,21 @@ def curves(record):
         for name, of in COUNTS
     }
     ends = [seconds for seconds, _ in of_epochs]
-    for w, worker in enumerate(record["workers"][-1]):
-        busy = [workers[w]["busy_fraction"] for workers in record["workers"]]
+    for w, worker in enumerate(record["workers"]):
+        busy = [epoch["workers"][w]["busy_fraction"] for epoch in record["by_epoch"]]
         found[f"busy so far, {worker['kind']}"] = list(zip(ends, busy))
     return found
 
 
-def plot_shares(records, folder):
-    """A picture of each data set and algorithm with two workers, of the best rate with seed 1."""
-    shown = [r for r in records if r["history"] and len((r.get("workers") or [[]])[-1]) == 2]
-    for (data, side), runs in group(shown, lambda job: (job["data"], job["side"])).items():
+def plot_shares(records, folder, name_of):
+    """A picture of each data set and algorithm with two workers, of the best batches and rate with
+    seed 1, if it has ended enough epochs to draw."""
+    shown = [r for r in records if r["history"] and len(r.get("workers") or []) == 2]
+    sides = group(shown, lambda job: (job["data"], name_of(job["side"])))
+    for (data, side), runs in sides.items():
         record = best_of(runs)[0]
+        if len(record["by_epoch"]) < EPOCHS_SHOWN:
+            continue
         found = curves(record)
         name = data.partition(".")[0]
         longest = max(points[-1][0] for points in found.values())

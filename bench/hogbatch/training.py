@@ -11,15 +11,13 @@ import tempfile
 import time
 
 from bench import CROSSBOW, Failed, last_line
-from bench.gpu import ours
 from bench.learning.runner import end_with_parent
 from bench.peers.sides import TooLate
 
 EPOCHS = 1_000_000  # more than there is time for
 ENDED = (0, 128 + signal.SIGTERM)  # exit statuses of a run that has told its results
 POLL_SECONDS = 0.02
-# A window, over which losses are averaged, has at least so many rows, and this share of a run's.
-WINDOW_ROWS, WINDOW_SHARE = 20_000, 0.02
+WINDOW_SHARE = 0.02  # of a run's rows that a window, over which losses are averaged, has at least
 # Where checkpoints cost no time: there is one after each epoch, and epochs may be very short.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
@@ -61,10 +59,10 @@ def seconds_at(rows, ends):
     return begin + (end - begin) * min(1, (rows - first) / max(1, last - first))
 
 
-def windows(lines, ends):
-    """The mean losses, in turn, as the history of epochs in bench/hogbatch/curves.py. A run of few
-    rows is one window; what follows the last whole window of another is left out."""
-    least = max(WINDOW_ROWS, WINDOW_SHARE * ends[-1][0])
+def windows(lines, ends, window_rows):
+    """The mean losses, in turn, of which bench/hogbatch/curves.py makes a curve. A run of few rows is
+    one window; what follows the last whole window of another is left out."""
+    least = max(window_rows, WINDOW_SHARE * ends[-1][0])
     last = max((line["samples"] for line in lines if "loss" in line), default=0)
     history, seen, begin, losses, rows = [], 0, 0.0, 0.0, 0
     for line in lines:
@@ -75,14 +73,21 @@ def windows(lines, ends):
         seen = line["samples"]
         if rows >= min(least, last):
             end = seconds_at(seen, ends)
-            history.append({"seconds": round(end - begin, 4), "train_loss": losses / rows})
+            history.append({"seconds": round(end - begin, 4), "train_loss": round(losses / rows, 6)})
             begin, losses, rows = end, 0.0, 0
     return history
 
 
-def train(words, seconds, limit):
-    """What came of training with these options: `history` by windows, the rows and seconds of
-    training in all, the rows of an epoch if one was ended, and what the workers say."""
+def select(worker):
+    """What is kept of each epoch."""
+    counts = {name: worker[name] for name in ("kind", "updates", "rows")}
+    return {**counts, "busy_fraction": round(worker["busy_fraction"], 4)}
+
+
+def train(words, seconds, limit, window_rows, environment=None):
+    """What came of training with these options: `history` by windows of so many rows or more, the
+    rows and seconds of training in all, the rows of an epoch if one was ended, and what the workers
+    say: at the end, and at the end of each epoch, as sums."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         folder = pathlib.Path(folder)
         ending = ("--epochs", EPOCHS, "--eval-every", EPOCHS, "--out", folder / "run")
@@ -93,7 +98,7 @@ def train(words, seconds, limit):
                 command,
                 stdout=said,
                 stderr=errors,
-                env=ours.environment(),
+                env=environment,
                 preexec_fn=end_with_parent,
             )
             try:
@@ -109,11 +114,17 @@ def train(words, seconds, limit):
             answer = json.load(said)
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     ends = epoch_ends(lines, answer)
-    whole = any("epoch" in line for line in lines)
+    epochs = [line for line in lines if "epoch" in line]
+    by_epoch = [
+        {"seconds": round(line["seconds"], 4), "workers": [select(worker) for worker in line["workers"]]}
+        for line in epochs
+        if "workers" in line
+    ]
     return {
-        "history": windows(lines, ends),
+        "history": windows(lines, ends, window_rows),
         "rows": ends[-1][0],
         "train_seconds": answer["train_seconds"],
-        "epoch_rows": ends[1][0] if whole else None,
+        "epoch_rows": ends[1][0] if epochs else None,
         "workers": answer.get("workers"),
+        "by_epoch": by_epoch,
     }
