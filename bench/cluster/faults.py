@@ -34,8 +34,9 @@ FAULTS = {
     "stopped": [(0, signal.SIGSTOP)],
     "stopped for a moment": [(0, signal.SIGSTOP), (0.2, signal.SIGCONT)],
     "stopped for a while": [(0, signal.SIGSTOP), (1.5, signal.SIGCONT)],
-    "two killed": [(0, signal.SIGKILL), (0.05, signal.SIGKILL)],
 }
+TWO_KILLED = "two killed"
+PAUSES = (0, 0.4)  # seconds between them: the second may be killed while the others part with the first
 # What befalls the network of a rank's host: seconds until it is mended.
 CUTS = {"cut off": None, "cut off for a while": 3}
 SCRIPT = ROOT / "scripts/cluster"
@@ -74,9 +75,12 @@ def end_all(run, out):
 
 
 class Run:
-    def __init__(self, sync, ranks, fault, after, victims):
+    def __init__(self, sync, ranks, fault, after, victims, pause):
         self.text = f"{sync}, {ranks} ranks, {victims} {fault} after {after:.2f} s"
+        if fault == TWO_KILLED:
+            self.text += f" and {pause:.2f} s"
         self.sync, self.ranks, self.fault, self.after, self.victims = sync, ranks, fault, after, victims
+        self.pause = pause
         self.hosts = None
 
     def do_on_hosts(self, folder):
@@ -88,7 +92,7 @@ class Run:
 
     def least(self):
         """Ranks that are to go on: of two parts of a network one only."""
-        return self.ranks - 2 if self.fault == "two killed" else self.ranks // 2 + 1
+        return self.ranks - 2 if self.fault == TWO_KILLED else self.ranks // 2 + 1
 
     def command(self, out):
         training = [*TRAIN, "--sync", self.sync, "--out", out]
@@ -132,12 +136,11 @@ class Run:
         time.sleep(self.after)
         if self.fault in CUTS:
             return self.cut(self.victims[0])
-        signals = FAULTS[self.fault]
-        if self.fault == "two killed":
-            for victim, each in zip(self.victims, signals):
-                self.hit(victim, [each], out)
+        if self.fault == TWO_KILLED:
+            self.hit(self.victims[0], [(0, signal.SIGKILL)], out)
+            self.hit(self.victims[1], [(self.pause, signal.SIGKILL)], out)
         else:
-            self.hit(self.victims[0], signals, out)
+            self.hit(self.victims[0], FAULTS[self.fault], out)
 
     def cut(self, host):
         self.hosts.cut(host)
@@ -163,10 +166,11 @@ class Run:
 
 def random_run(draw, algorithms, hosts):
     ranks = draw.choice([3, 4] if hosts else [2, 3, 4])
-    fault = draw.choice([*FAULTS, *(CUTS if hosts else ())])
-    if fault == "two killed" and ranks == 2:
+    fault = draw.choice([*FAULTS, TWO_KILLED, *(CUTS if hosts else ())])
+    if fault == TWO_KILLED and ranks == 2:
         ranks = 3
-    return Run(draw.choice(algorithms), ranks, fault, draw.uniform(0, 3), draw.sample(range(ranks), 2))
+    sync, after = draw.choice(algorithms), draw.uniform(0, 3)
+    return Run(sync, ranks, fault, after, draw.sample(range(ranks), 2), draw.uniform(*PAUSES))
 
 
 def main():

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "comm/connections.h"
@@ -23,6 +26,13 @@
 
 namespace crossbow {
 namespace {
+
+/// CROSSBOW_SUM_DELAY: seconds by which every sum ends later, to show on one machine what a slow
+/// network does. 0 if unset.
+std::chrono::duration<double> added_delay() {
+  const char* const seconds = std::getenv("CROSSBOW_SUM_DELAY");
+  return std::chrono::duration<double>(seconds ? std::strtod(seconds, nullptr) : 0);
+}
 
 /// Sums of vectors over all ranks.
 class MpiComm final : public Comm {
@@ -97,9 +107,11 @@ class MpiComm final : public Comm {
     }
     mpi_.calls().all_gather(received_.data(), values, shares_);
     mpi_.wait();
+    if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
   }
 
   MpiThread& mpi_;
+  const std::chrono::duration<double> delay_ = added_delay();
   const int rank_, size_;
   const int64_t n_, element_bytes_;
   const DType dtype_;
@@ -251,6 +263,7 @@ class MpiWorld final : public World {
     }
     prevails_ = prevails_ && is_larger_part(left, out_of_reach);
     const int own = neighbours_[static_cast<size_t>(rank_)].process();
+    if (own < 0) ::kill(getpid(), SIGKILL);  // the others have given this one up, and it woke
     const auto first_lost =
         std::stable_partition(neighbours_.begin(), neighbours_.end(),
                               [](const Neighbour& n) { return n.process() >= 0; });
@@ -258,12 +271,13 @@ class MpiWorld final : public World {
                                 std::make_move_iterator(neighbours_.end()));
     neighbours_.erase(first_lost, neighbours_.end());
     part_with(lost);
-    // All processes are ranks now, in their order.
+    // All processes are ranks now, in their order: so it stays if one more is lost here.
     std::ranges::sort(neighbours_, {}, &Neighbour::process);
     size_ = static_cast<int>(neighbours_.size());
+    rank_ = own;
     const std::vector<Role> roles = of_all(role);
     // Not before all have parted with them: the launcher wakes whom it kills.
-    if (prevails_) have_killed(std::span(unheard_).last(out_of_reach.size()));
+    if (prevails_) have_killed(std::span(unheard_).subspan(std::exchange(killed_, unheard_.size())));
     is_done_ = std::ranges::find(roles, Role::done) != roles.end();
     std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;
@@ -375,6 +389,7 @@ class MpiWorld final : public World {
   std::vector<Neighbour> neighbours_;  // ranks by their numbers, this one too, and then spares
   std::vector<LostRank> lost_;         // that recover has not told of
   std::vector<int> unheard_;           // first numbers of lost ones that may live
+  size_t killed_ = 0;                  // of these the first so many, by the launcher
 };
 
 }  // namespace

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 namespace crossbow::testing {
 namespace {
 
@@ -11,12 +15,15 @@ using nlohmann::json;
 
 class Survivors : public SurvivorsTest {
  protected:
-  /// Of a run whose rank gets a signal in the third epoch.
-  Outcome disturbed_end(int ranks, const std::string& options, int victim, int number) const {
+  pid_t start_run(int ranks, const std::string& options) const {
     fs::remove(path("err"));
     const pid_t child = start("exec " + mpirun(ranks) + train(options));
     EXPECT_TRUE(has_begun());
-    const pid_t process = process_of(victim);
+    return child;
+  }
+  /// Of a run whose rank gets a signal in the third epoch.
+  Outcome disturbed_end(int ranks, const std::string& options, int victim, int number) const {
+    const pid_t child = start_run(ranks, options), process = process_of(victim);
     EXPECT_GT(process, 0);
     if (process > 0) kill(process, number);
     return end_of(child);
@@ -39,6 +46,26 @@ TEST_F(Survivors, GoOnWhateverRankIsKilled) {
       EXPECT_LT(run["history"].back()["train_loss"], run["history"][0]["train_loss"]);
       fs::remove_all(path("run"));
     }
+  }
+}
+
+/// While they part with the first, for which they take 0.1 s and more.
+TEST_F(Survivors, GoOnWhereOneMoreIsKilledMeanwhile) {
+  using std::chrono_literals::operator""ms;
+  for (const auto pause : {80ms, 120ms, 160ms, 200ms}) {
+    SCOPED_TRACE(fmt::format("{} ms later", pause.count()));
+    const pid_t child = start_run(4, "--sync sma");
+    const pid_t first = process_of(1), second = process_of(2);
+    ASSERT_GT(std::min(first, second), 0);
+    kill(first, SIGKILL);
+    std::this_thread::sleep_for(pause);
+    kill(second, SIGKILL);
+    const json run = result_of(end_of(child));
+    ASSERT_FALSE(run.is_null());
+    EXPECT_EQ(run["ranks"], 2);
+    EXPECT_EQ(run["epochs"], kEpochs);
+    EXPECT_EQ(run["lost_ranks"].size(), 2u);
+    fs::remove_all(path("run"));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
 #include "comm/mpi/calls.h"
 #include "comm/rank_lost.h"
@@ -50,6 +51,19 @@ int shrink(MPI_Comm comm, MPI_Comm* rest) {
 int agree(MPI_Comm comm, int* flags, MPI_Request* request) {
   return MPIX_Comm_iagree(comm, flags, request);
 }
+/// The result of what all have called: a success on all processes, or on none.
+int agreed(MPI_Comm comm, int result) {
+  int all_succeeded = result == MPI_SUCCESS;
+  const int agreement = MPIX_Comm_agree(comm, &all_succeeded);
+  if (agreement != MPI_SUCCESS) return agreement;
+  return all_succeeded || result != MPI_SUCCESS ? result : MPIX_ERR_REVOKED;
+}
+/// Of any call on it, as far as is known.
+int result_on(MPI_Comm comm) {
+  int revoked = 0;
+  MPIX_Comm_is_revoked(comm, &revoked);
+  return revoked ? MPIX_ERR_REVOKED : MPI_SUCCESS;
+}
 #else
 constexpr bool kHasUlfm = false;
 
@@ -62,6 +76,12 @@ int shrink(MPI_Comm, MPI_Comm*) {
 }
 int agree(MPI_Comm, int*, MPI_Request*) {
   return MPI_ERR_OTHER;
+}
+int agreed(MPI_Comm, int result) {
+  return result;
+}
+int result_on(MPI_Comm) {
+  return MPI_SUCCESS;
 }
 #endif
 
@@ -86,7 +106,7 @@ class Calls final : public MpiCalls {
     survives_ = kHasUlfm && enabled && std::atoi(enabled) > 0;
   }
   void finalise() override {
-    if (!lost_) MPI_Finalize();  // which can wait for ever for one that is lost
+    if (!survives_) MPI_Finalize();  // which can wait for ever for one that is lost
   }
   void abort(int code) override {
     if (lost_ && processes() == 1) _exit(code);  // which the launcher passes on, unlike an abort
@@ -109,15 +129,21 @@ class Calls final : public MpiCalls {
     MPI_Group_free(&before);
     MPI_Group_free(&after);
     request_ = MPI_REQUEST_NULL;
+    agrees_since_.reset();
     messages_.clear();
     return then;
   }
   void choose_ranks(bool is_rank, int key) override {
     MPI_Comm chosen = MPI_COMM_NULL;
-    check(MPI_Comm_split(all_, is_rank ? 0 : 1, key, &chosen), "MPI_Comm_split");
+    int result = MPI_Comm_split(all_, is_rank ? 0 : 1, key, &chosen);
+    if (survives_) result = agreed(all_, result);
+    check(result, "MPI_Comm_split");
     comm_ = chosen;
   }
-  void agree() override { begin(crossbow::agree(comm_, &flags_, &request_), "MPIX_Comm_iagree"); }
+  void agree() override {
+    begin(crossbow::agree(comm_, &flags_, &request_), "MPIX_Comm_iagree");
+    agrees_since_ = Clock::now();
+  }
   void give_sign_of_life() override {
     int arrived = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, kNoTag, all_, &arrived, MPI_STATUS_IGNORE);
@@ -195,6 +221,11 @@ class Calls final : public MpiCalls {
   bool is_done() override {
     int done = 0;
     check(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), begun_);
+    if (done) {
+      agrees_since_.reset();
+    } else if (agrees_since_ && Clock::now() - *agrees_since_ > kTimeToAgree) {
+      check(result_on(comm_), begun_);
+    }
     return done != 0;
   }
 
@@ -224,13 +255,16 @@ class Calls final : public MpiCalls {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr int kNoTag = 32767;  // of no message
+  // Revoking does not end an agreement among some of the processes, and those that had begun it would
+  // wait for those that have turned to shrinking. One that all had begun has come to its end by then.
+  static constexpr std::chrono::seconds kTimeToAgree{2};
 
   /// Of all that come together: Open MPI 5.0.11 can crash where it hears of one while it shrinks.
   static void hear_of_losses() {
-    using std::chrono::steady_clock;
-    const auto end = steady_clock::now() + std::chrono::milliseconds(100);
-    for (int arrived = 0; steady_clock::now() < end; usleep(100)) {
+    const auto end = Clock::now() + std::chrono::milliseconds(100);
+    for (int arrived = 0; Clock::now() < end; usleep(100)) {
       MPI_Iprobe(MPI_ANY_SOURCE, kNoTag, MPI_COMM_SELF, &arrived, MPI_STATUS_IGNORE);
     }
   }
@@ -264,6 +298,7 @@ class Calls final : public MpiCalls {
   int flags_ = 1;
   bool survives_ = false;
   MPI_Request request_ = MPI_REQUEST_NULL;
+  std::optional<Clock::time_point> agrees_since_;  // the request
   std::vector<MPI_Request> messages_;
   const char* begun_ = "";
 };
