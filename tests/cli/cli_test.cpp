@@ -70,6 +70,8 @@ TEST_F(Cli, SimulatesMachines) {
   expect_usage_error("simulate --nodes 2 --clock real", "use crossbow train");
   expect_usage_error("simulate --nodes 2 --step-times auto", "how long a step is");
   expect_usage_error("simulate --nodes 2 --learners 4", "--nodes excludes --learners");
+  expect_usage_error("train --checkpoint-every 1 --save-every 2",
+                     "--checkpoint-every excludes --save-every");
   expect_usage_error("simulate --node 2", "did you mean '--nodes'");
 }
 
