@@ -1,6 +1,7 @@
 """Two ranks of one thread beside one process that uses as many: images per second of the same training,
 in turns. The ratio is the price of MPI. Of a synchronous algorithm the process has two devices of one
-thread, so the bits are the same; of an asynchronous one it has two nodes."""
+thread, so the bits are the same; of an asynchronous one it has two nodes. With --late the ranks' sums end
+later, as over a slow network."""
 
 import itertools
 import json
@@ -17,10 +18,11 @@ Examples:
   python3 -m bench.cluster.ranks                                  needs the machine idle
   python3 -m bench.cluster.ranks --nets lenet:8 --rounds 5
   python3 -m bench.cluster.ranks --nets lenet:1 --sync gossip-push,gossip-pull
+  python3 -m bench.cluster.ranks --nets resnet-32:1 --sync sma,ssgd --late 0.5
   python3 -m bench.cluster.ranks --mpirun "mpirun --mca btl_vader_single_copy_mechanism none"
 """
 NETS = ["lenet:1", "lenet:8", "mlp:1", "resnet-32:1"]
-SIDES = ["one process", "two ranks"]
+ONE, TWO, LATE = SIDES = ["one process", "two ranks", "two ranks, late sums"]
 OF_NODES = ["ad-psgd", "async-eamsgd", "async-easgd", "downpour", "gossip-pull", "gossip-push", "sgp"]
 
 
@@ -32,20 +34,21 @@ def training(net, sync, batch):
     ]
 
 
-def images_per_second(args, side, net, sync):
+def images_per_second(args, side, net, sync, delay=0):
     command = training(net, sync, args.batch)
     nodes = sync in OF_NODES
-    command += ["--learners", 2 if nodes and side == "one process" else 1]
+    command += ["--learners", 2 if nodes and side == ONE else 1]
     if not nodes:
         command += ["--deterministic"]
-    if side == "one process":
+    if side == ONE:
         command += [] if nodes else ["--device", "cpu:0,cpu:1"]
     else:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = [*args.mpirun.split(), "-q", "-n", 2, "--bind-to", "none", *root, *command]
     with tempfile.TemporaryDirectory(prefix="crossbow-ranks-") as folder:
         command = [str(word) for word in [*command, "--out", f"{folder}/run"]]
-        done = subprocess.run(command, capture_output=True, text=True)
+        environment = {**os.environ, **({"CROSSBOW_SUM_DELAY": str(delay)} if delay else {})}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise Failed(f"{side}, {sync}, {net}: exit status {done.returncode}: {last_line(done.stderr)}")
     return json.loads(done.stdout)["images_per_second"]
@@ -61,20 +64,25 @@ def main():
     add("--batch", type=int, default=16, help="of each learner (default 16)")
     add("--rounds", type=int, default=3, metavar="N", help="default 3")
     add("--mpirun", default="mpirun", metavar="COMMAND", help="with options (default mpirun)")
+    add("--late", type=float, metavar="X", help="also with sums that end X steps later")
     args = parser.parse_args()
     warn_if_busy()
+    sides = SIDES if args.late else [ONE, TWO]
     rows = []
     for net, sync in itertools.product(args.nets, args.sync):
-        speeds = {side: [] for side in SIDES}
+        speeds = {side: [] for side in sides}
         for _ in range(args.rounds):
-            for side in SIDES:
-                speeds[side].append(images_per_second(args, side, net, sync))
+            for side in sides:
+                delay = args.late * 2 * args.batch / speeds[TWO][-1] if side == LATE else 0
+                speeds[side].append(images_per_second(args, side, net, sync, delay))
                 log(f"{sync}, {net}, {side}: {speeds[side][-1]:,.0f} images/s")
-        one, two = (statistics.median(speeds[side]) for side in SIDES)
-        ratios = sorted(b / a for a, b in zip(*speeds.values()))
-        spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
-        rows.append([sync, net, f"{one:,.0f}", f"{two:,.0f}", f"{statistics.median(ratios):.3f}", spread])
-    print(table(["algorithm", "net:period", *SIDES, "ratio", "range"], rows), end="")
+        row = [sync, net, *(f"{statistics.median(speeds[side]):,.0f}" for side in sides)]
+        for base, other in zip(sides, sides[1:]):
+            ratios = sorted(b / a for a, b in zip(speeds[base], speeds[other]))
+            row.append(f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})")
+        rows.append(row)
+    ratios = [f"{other} / {base}" for base, other in zip(sides, sides[1:])]
+    print(table(["algorithm", "net:period", *sides, *ratios], rows), end="")
 
 
 if __name__ == "__main__":

@@ -277,7 +277,8 @@ class MpiWorld final : public World {
     rank_ = own;
     const std::vector<Role> roles = of_all(role);
     // Not before all have parted with them: the launcher wakes whom it kills.
-    if (prevails_) have_killed(std::span(unheard_).subspan(std::exchange(killed_, unheard_.size())));
+    const std::span<const int> unheard(unheard_);
+    if (prevails_) have_killed(unheard.subspan(std::exchange(killed_, unheard_.size())));
     is_done_ = std::ranges::find(roles, Role::done) != roles.end();
     std::stable_partition(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& n) {
       return roles[static_cast<size_t>(n.process())] != Role::spare;

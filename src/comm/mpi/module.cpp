@@ -257,8 +257,9 @@ class Calls final : public MpiCalls {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int kNoTag = 32767;  // of no message
-  // Revoking does not end an agreement among some of the processes, and those that had begun it would
-  // wait for those that have turned to shrinking. One that all had begun has come to its end by then.
+  // Revoking does not end an agreement among some of the processes, and those that had begun it
+  // would wait for those that have turned to shrinking. One that all had begun has come to its end
+  // by then.
   static constexpr std::chrono::seconds kTimeToAgree{2};
 
   /// Of all that come together: Open MPI 5.0.11 can crash where it hears of one while it shrinks.
