@@ -47,7 +47,7 @@ def images_per_second(args, side, net, sync, delay=0):
         command = [*args.mpirun.split(), "-q", "-n", 2, "--bind-to", "none", *root, *command]
     with tempfile.TemporaryDirectory(prefix="crossbow-ranks-") as folder:
         command = [str(word) for word in [*command, "--out", f"{folder}/run"]]
-        environment = {**os.environ, **({"CROSSBOW_SUM_DELAY": str(delay)} if delay else {})}
+        environment = {**os.environ, "CROSSBOW_SUM_DELAY": str(delay)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise Failed(f"{side}, {sync}, {net}: exit status {done.returncode}: {last_line(done.stderr)}")
@@ -66,6 +66,8 @@ def main():
     add("--mpirun", default="mpirun", metavar="COMMAND", help="with options (default mpirun)")
     add("--late", type=float, metavar="X", help="also with sums that end X steps later")
     args = parser.parse_args()
+    if args.late and set(args.sync) & set(OF_NODES):
+        parser.error("--late is of algorithms that add up: nodes send each other messages")
     warn_if_busy()
     sides = SIDES if args.late else [ONE, TWO]
     rows = []

@@ -3,7 +3,7 @@
 from bench import table
 from bench.gpu.hogbatch import ALL
 from bench.gpu.jobs import fields_of
-from bench.hogbatch.curves import best_of, curve, seconds_text
+from bench.hogbatch.curves import best_of, curve, rows_a_second, seconds_text
 from bench.learning.results import group, select
 
 WORKERS = ("worker", "updates", "rows", "batches", "busy")
@@ -18,7 +18,7 @@ def best_runs(records):
 def epoch_seconds(record, epoch_rows):
     if not epoch_rows:
         return "–"
-    return f"{record['train_seconds'] * epoch_rows / record['rows']:.2f}"
+    return f"{epoch_rows / rows_a_second(record):.2f}"
 
 
 def losses(best):
@@ -32,7 +32,7 @@ def losses(best):
         [
             *(side, f"{record['job']['rate']:g}", f"{least[side]:.4f}"),
             *(seconds_text([record], goal), epoch_seconds(record, epoch_rows)),
-            f"{record['rows'] / record['train_seconds']:,.0f}",
+            f"{rows_a_second(record):,.0f}",
         ]
         for side, record in best.items()
     ]

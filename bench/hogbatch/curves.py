@@ -24,6 +24,11 @@ def curve(record):
     return points
 
 
+def rows_a_second(record):
+    """Of the whole run: what follows the last window counts too."""
+    return record["rows"] / record["train_seconds"]
+
+
 def seconds_to(record, loss):
     return next((seconds for seconds, found in curve(record) if found <= loss), math.inf)
 

@@ -27,7 +27,7 @@ import typing
 from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table
 from bench import warn_if_busy
 from bench.hogbatch import training
-from bench.hogbatch.curves import best_of, curve, plot, seconds_text, text_of
+from bench.hogbatch.curves import best_of, curve, plot, rows_a_second, seconds_text, text_of
 from bench.hogbatch.shares import plot_shares
 from bench.learning.results import Results, group
 
@@ -193,10 +193,6 @@ def run(args, results):
                     for job in jobs_of(side, rates.get(str(side), []), seed):
                         failures += result_of(args, job, side, rows, results)
     return failures
-
-
-def rows_a_second(record):
-    return record["rows"] / sum(window["seconds"] for window in record["history"])
 
 
 def tables(results):

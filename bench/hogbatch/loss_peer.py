@@ -70,9 +70,8 @@ def torch_net(args, train):
             self.bias = nn.Parameter(torch.zeros(len(w)))
 
         def forward(self, rows):
-            parts = (torch.from_numpy(part) for part in (rows.indices, rows.indptr, rows.data))
-            indices, offsets, values = parts
-            return self.sums(indices, offsets, values) + self.bias
+            parts = map(torch.from_numpy, (rows.indices, rows.indptr, rows.data))
+            return self.sums(*parts) + self.bias
 
     def linear(w):
         layer = nn.Linear(w.shape[1], w.shape[0])
@@ -194,7 +193,7 @@ def main():
             break
         spent, trained = spent + seconds, trained + seen
         history.append({"seconds": round(seconds, 4), "train_loss": round(loss, 6)})
-    print(json.dumps({"history": history, "rows": trained, "workers": None}))
+    print(json.dumps({"history": history, "rows": trained, "train_seconds": round(spent, 4)}))
 
 
 if __name__ == "__main__":

@@ -78,8 +78,7 @@ def windows(lines, ends, window_rows):
     return history
 
 
-def select(worker):
-    """What is kept of each epoch."""
+def kept_of_epoch(worker):
     counts = {name: worker[name] for name in ("kind", "updates", "rows")}
     return {**counts, "busy_fraction": round(worker["busy_fraction"], 4)}
 
@@ -116,7 +115,7 @@ def train(words, seconds, limit, window_rows, environment=None):
     ends = epoch_ends(lines, answer)
     epochs = [line for line in lines if "epoch" in line]
     by_epoch = [
-        {"seconds": round(line["seconds"], 4), "workers": [select(worker) for worker in line["workers"]]}
+        {"seconds": round(line["seconds"], 4), "workers": [*map(kept_of_epoch, line["workers"])]}
         for line in epochs
         if "workers" in line
     ]
