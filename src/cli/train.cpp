@@ -468,8 +468,8 @@ void add_flags(CLI::App& app, Flags& flags) {
 Run add_train(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("train", "train a model on a data set");
   const auto flags = std::make_shared<Flags>();
-  flags->options.add_alias(app, "checkpoint-every", "save-every", "--save-every");
   add_flags(app, *flags);
+  flags->options.add_alias(app, "checkpoint-every", "save-every", "another name of --save-every");
   app.get_option("--checkpoint-every")->excludes("--save-every");
   app.add_option("--spares", flags->spares,
                  "the last N ranks wait, and take the places of lost ones")
