@@ -125,7 +125,7 @@ void MpiThread::rest(Clock::time_point last_event, bool awaits) {
   if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) calls_.abort(code);
   using std::chrono_literals::operator""ms, std::chrono_literals::operator""us;
   const Clock::duration waited = Clock::now() - last_event;
-  if (awaits && waited < 5ms) return std::this_thread::yield();
+  if (awaits && waited < 1ms) return std::this_thread::yield();
   std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 1000, 100us, 10ms));
 }
 

@@ -41,8 +41,9 @@ class MpiThread {
   /// For tasks: until what was begun last is done.
   void wait();
   /// For tasks that call MPI over and over, as it moves data while it is called: leaves the core to
-  /// others. Where something is awaited and the last thing ended or began at most 5 ms ago, that is
-  /// for a moment; else for a nap of a thousandth of the time since then, 0.1 to 10 ms.
+  /// others. Where something is awaited and the last thing ended or began at most 1 ms ago, that is
+  /// for a moment (milliseconds where a learner computes on the core, which a nap's end interrupts);
+  /// else for a nap of a thousandth of the time since then, 0.1 to 10 ms.
   void rest(std::chrono::steady_clock::time_point last_event, bool awaits = true);
 
  private:

@@ -116,21 +116,34 @@ bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   return !phase.mean || scheduler.completed(rank_.index) >= lockstep_.needed_to_exchange(exchange);
 }
 
+bool Central::work(int64_t goal, Scheduler& scheduler, Scratch& scratch) {
+  for (;;) {
+    int64_t next = claimed_.load(std::memory_order_acquire);
+    const int64_t block = next / chunk_count();
+    if (block >= goal || !ready(block, scheduler)) return false;
+    if (!claimed_.compare_exchange_weak(next, next + 1)) continue;
+    const Stopwatch watch(working_);
+    compute(block, next % chunk_count(), scratch);
+    const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (computed % chunk_count() > 0) return true;
+    close(block);
+    scheduler.notify();
+    return true;
+  }
+}
+
+void Central::begin(int64_t count, Scheduler& scheduler, Scratch& scratch) {
+  if (!rank_.comm || !lockstep_.overlaps() || rank_.device.exchanges_whole()) return;
+  while (work(count * phase_count(), scheduler, scratch)) {
+  }
+}
+
 bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Queue& queue) {
   const int64_t goal = count * phase_count();
   bool alive = true;
   while (alive && closed_.load(std::memory_order_acquire) < goal) {
-    int64_t next = claimed_.load(std::memory_order_acquire);
-    const int64_t block = next / chunk_count();
-    if (block < goal && ready(block, scheduler)) {
-      if (!claimed_.compare_exchange_weak(next, next + 1)) continue;
-      const Stopwatch watch(working_);
-      compute(block, next % chunk_count(), scratch);
-      const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
-      if (computed % chunk_count() > 0) continue;
-      close(block);
-      scheduler.notify();
-    } else if (rank_.comm && rank_.comm->can_advance()) {
+    if (work(goal, scheduler, scratch)) continue;
+    if (rank_.comm && rank_.comm->can_advance()) {
       const Stopwatch watch(working_);
       rank_.comm->advance();
     } else {

@@ -89,6 +89,10 @@ class Central {
   /// Whether this device's learners give the noise scale.
   bool measures() const { return probe_ != nullptr; }
 
+  /// Where exchanges run beside steps: does what it can of the first `count` without waiting, so
+  /// that the sum over ranks runs beside the step that follows. A queue that runs ahead would have
+  /// to end its work for that, so on such devices `complete` does all. Any worker.
+  void begin(int64_t count, Scheduler& scheduler, Scratch& scratch);
   /// Returns when the segment's first `count` exchanges have been given to the central queue,
   /// having given of them what it could; what `queue` is given from now on sees their results.
   /// False if the segment failed. Any worker.
@@ -121,6 +125,8 @@ class Central {
   }
   int64_t exchange_of(int64_t block) const { return block / phase_count(); }
   bool ready(int64_t block, const Scheduler& scheduler) const;
+  /// A chunk of the blocks before `goal`, if one can be computed now; else false.
+  bool work(int64_t goal, Scheduler& scheduler, Scratch& scratch);
   void compute(int64_t block, int64_t chunk, Scratch& scratch);
   void compute_piece(int64_t block, int64_t piece, Scratch& scratch);
   /// Follows upon a block's last chunk.

@@ -290,8 +290,19 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
     return alive;
   };
   if (central && !wait_for(lockstep_.needed_to_begin(i))) return false;
+  // As early as it can be: here, or if the sum before is late, as soon as that has been waited for.
+  const auto begin_exchange = [&] {
+    if (!central) return;
+    central->begin(lockstep_.exchanges_before(i + 1), scheduler_,
+                   scratch_[static_cast<size_t>(worker)]);
+  };
+  begin_exchange();
 
-  const auto before_update = [&] { return !central || wait_for(lockstep_.needed_to_update(i)); };
+  const auto before_update = [&] {
+    if (central && !wait_for(lockstep_.needed_to_update(i))) return false;
+    begin_exchange();
+    return true;
+  };
   const Learner::Route route = route_of(i);
   const double pull = pull_of(i);
   Step step;
