@@ -27,6 +27,8 @@
 namespace crossbow {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// CROSSBOW_SUM_DELAY: seconds by which every sum ends later, to show on one machine what a slow
 /// network does. 0 if unset.
 std::chrono::duration<double> added_delay() {
@@ -107,7 +109,9 @@ class MpiComm final : public Comm {
     }
     mpi_.calls().all_gather(received_.data(), values, shares_);
     mpi_.wait();
-    if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
+    if (delay_.count() > 0) {
+      mpi_.wait_until([&, end = Clock::now() + delay_] { return Clock::now() >= end; });
+    }
   }
 
   MpiThread& mpi_;

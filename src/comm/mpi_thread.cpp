@@ -19,6 +19,14 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::chrono::milliseconds kSignOfLife{100};
+/// How long a thread that awaits something leaves the core for moments only.
+constexpr std::chrono::milliseconds kYielding{5};
+constexpr std::chrono::microseconds kShortestNap{100};
+constexpr std::chrono::milliseconds kLongestNap{10};
+
+void nap(Clock::duration time) {
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(time, kShortestNap, kLongestNap));
+}
 
 /// Where the loader looks; or beside the program, which sanitizers' loaders forget. Null if there
 /// is none, as `why` says.
@@ -116,17 +124,31 @@ void MpiThread::abort(int code) {
   for (;;) pause();
 }
 
-void MpiThread::wait() {
+void MpiThread::wait_until(const std::function<bool()>& done) {
   const auto begin = Clock::now();
-  while (!calls_.is_done()) rest(begin);
+  bool crowded = false;  // a learner computes on the core
+  while (!done()) {
+    obey_abort();
+    const auto now = Clock::now();
+    const Clock::duration waited = now - begin;
+    if (waited > kYielding || crowded) {
+      nap(waited / (crowded ? 10 : 1000));
+    } else {
+      std::this_thread::yield();
+      crowded = Clock::now() - now > kShortestNap;
+    }
+  }
 }
 
 void MpiThread::rest(Clock::time_point last_event, bool awaits) {
-  if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) calls_.abort(code);
-  using std::chrono_literals::operator""ms, std::chrono_literals::operator""us;
+  obey_abort();
   const Clock::duration waited = Clock::now() - last_event;
-  if (awaits && waited < 1ms) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 1000, 100us, 10ms));
+  if (awaits && waited < kYielding) return std::this_thread::yield();
+  nap(waited / 1000);
+}
+
+void MpiThread::obey_abort() {
+  if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) calls_.abort(code);
 }
 
 void MpiThread::work() {

@@ -133,7 +133,6 @@ bool Central::work(int64_t goal, Scheduler& scheduler, Scratch& scratch) {
 }
 
 void Central::begin(int64_t count, Scheduler& scheduler, Scratch& scratch) {
-  if (!rank_.comm || !lockstep_.overlaps() || rank_.device.exchanges_whole()) return;
   while (work(count * phase_count(), scheduler, scratch)) {
   }
 }

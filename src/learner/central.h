@@ -28,10 +28,10 @@ struct ExchangeInput {
 /// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
 /// other, and the next one the other way round. So do the learners with their weights.
 ///
-/// An exchange is cut into pieces (of Device::exchange_piece, or parameters). Those who wait for it
-/// give them to the central queue, where each takes the next one until none is left; on the CPU
-/// that is to compute it. Where a device exchanges the whole, one gives all of them. The order of
-/// the sums does not depend on who computes them.
+/// An exchange is cut into pieces (of Device::exchange_piece, or parameters). Those who wait for
+/// it, or begin it, give them to the central queue, where each takes the next one until none is
+/// left; on the CPU that is to compute it. Where a device exchanges the whole, one gives all of
+/// them. The order of the sums does not depend on who computes them.
 ///
 /// Several devices have a copy each and take part in every exchange: each sums up what its own
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
@@ -89,9 +89,7 @@ class Central {
   /// Whether this device's learners give the noise scale.
   bool measures() const { return probe_ != nullptr; }
 
-  /// Where exchanges run beside steps: does what it can of the first `count` without waiting, so
-  /// that the sum over ranks runs beside the step that follows. A queue that runs ahead would have
-  /// to end its work for that, so on such devices `complete` does all. Any worker.
+  /// Does what it can of the first `count` without waiting. Any worker.
   void begin(int64_t count, Scheduler& scheduler, Scratch& scratch);
   /// Returns when the segment's first `count` exchanges have been given to the central queue,
   /// having given of them what it could; what `queue` is given from now on sees their results.

@@ -290,9 +290,10 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
     return alive;
   };
   if (central && !wait_for(lockstep_.needed_to_begin(i))) return false;
-  // As early as it can be: here, or if the sum before is late, as soon as that has been waited for.
+  // So that the sum over ranks runs beside the step. It begins here or, if the one before is late,
+  // as soon as that has been waited for. A queue that runs ahead would have to end its work first.
   const auto begin_exchange = [&] {
-    if (!central) return;
+    if (!world_comm_ || !lockstep_.overlaps() || !device().is_host()) return;
     central->begin(lockstep_.exchanges_before(i + 1), scheduler_,
                    scratch_[static_cast<size_t>(worker)]);
   };

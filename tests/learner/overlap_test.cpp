@@ -7,29 +7,17 @@
 namespace crossbow::testing {
 namespace {
 
-/// Batches that the only learner has asked for, and those whose steps are over.
+/// Where the steps are: batches acquired and released.
 struct Steps {
-  int64_t begun = 0, over = 0;
-};
-
-class Counted final : public QuadraticData {
- public:
-  explicit Counted(Steps& steps) : steps_(steps) {}
-  const data::Batch& acquire(int64_t index) override {
-    ++steps_.begun;
-    return QuadraticData::acquire(index);
-  }
-  void release(const data::Batch&) override { ++steps_.over; }
-
- private:
-  Steps& steps_;
+  explicit Steps(const QuadraticData& data) : begun(data.acquired), over(data.released) {}
+  int64_t begun, over;
 };
 
 /// Says where the steps are when each sum begins. The sum beside step i is done once step i + late
-/// has begun. It is the only rank's, so all happens in one thread.
+/// has begun.
 class OnlyRank final : public SteadyWorld {
  public:
-  OnlyRank(const Steps& steps, int64_t late) : steps_(steps), late_(late) {}
+  OnlyRank(const QuadraticData& data, int64_t late) : data_(data), late_(late) {}
 
   int rank() const override { return 0; }
   int size() const override { return 1; }
@@ -51,12 +39,12 @@ class OnlyRank final : public SteadyWorld {
     int rank() const override { return 0; }
     int size() const override { return 1; }
     Sum start_sum(Queue&, void*, int64_t) override {
-      world_.begins.push_back(world_.steps_);
-      return static_cast<Sum>(world_.begins.size()) - 1;
+      world_.begins.emplace_back(world_.data_);
+      return std::ssize(world_.begins) - 1;
     }
     State state(Sum sum) const override {
       const int64_t needed = std::min(sum + world_.late_ + 1, kBatches);  // there are no more
-      return world_.late_ == 0 || world_.steps_.begun >= needed ? State::done : State::running;
+      return world_.late_ == 0 || world_.data_.acquired >= needed ? State::done : State::running;
     }
     std::string failure() const override { return {}; }
     bool advance() override { return false; }
@@ -66,15 +54,14 @@ class OnlyRank final : public SteadyWorld {
     OnlyRank& world_;
   };
 
-  const Steps& steps_;
+  const QuadraticData& data_;
   const int64_t late_;
 };
 
-/// Of an epoch with an exchange for each step.
+/// Of an epoch of one learner, with an exchange for each step. All happens in one thread.
 std::vector<Steps> begins_of_sums(std::string_view sync, int64_t late) {
-  Steps steps;
-  Counted data(steps);
-  OnlyRank world(steps, late);
+  QuadraticData data;
+  OnlyRank world(data, late);
   QuadraticEngine engine({.sync = std::string(sync),
                           .options = {.learners = 1, .period = 1, .momentum = 0.9},
                           .world = &world});
@@ -96,6 +83,38 @@ TEST(Overlap, ASumBeginsAsSoonAsALateOneBeforeItIsDone) {
   const std::vector<Steps> begins = begins_of_sums("sma-paper", 1);
   for (int64_t i = 0; i < std::ssize(begins); ++i) {
     EXPECT_EQ(begins[static_cast<size_t>(i)].over, i);
+  }
+}
+
+/// Of two learners, with an exchange for every second step: whoever begins the step last begins the
+/// sum, so the others have finished at most two steps that are later.
+TEST(Overlap, ASumOfSeveralLearnersBeginsWithTheirLastOne) {
+  QuadraticData data;
+  data.longest_delay_us = 300;
+  OnlyRank world(data, 0);
+  QuadraticEngine engine({.sync = "sma-paper",
+                          .options = {.learners = 2, .period = 2, .momentum = 0.9},
+                          .world = &world});
+  engine.run(data);
+  ASSERT_EQ(world.begins.size(), 3U);
+  for (int64_t sum = 0; sum < 3; ++sum) {
+    const int64_t steps_before = 2 * (2 * sum + 1);
+    EXPECT_GE(world.begins[static_cast<size_t>(sum)].over, steps_before);
+    EXPECT_LE(world.begins[static_cast<size_t>(sum)].over, steps_before + 2);
+  }
+}
+
+/// Where a queue runs ahead, a sum begins when a learner waits for it.
+TEST(Overlap, ASumOfAQueueThatRunsAheadDoesNotWaitForIt) {
+  QuadraticData data;
+  OnlyRank world(data, 0);
+  QuadraticEngine engine({.sync = "sma-paper",
+                          .options = {.learners = 1, .period = 1, .momentum = 0.9},
+                          .device = "late-ref",
+                          .world = &world});
+  engine.run(data);
+  for (int64_t i = 0; i + 1 < kBatches; ++i) {
+    EXPECT_EQ(world.begins[static_cast<size_t>(i)].begun, i + 2);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -60,6 +61,7 @@ class QuadraticData : public data::BatchSource {
   float* target(int64_t b) const { return target_[static_cast<size_t>(b)].as<float>(); }
 
   const data::Batch& acquire(int64_t index) override {
+    ++acquired;
     if (index == bad) fail("batch {} is damaged", index);
     if (longest_delay_us > 0) {
       Rng rng(seed, Purpose::synthetic, 0, static_cast<uint64_t>(index));
@@ -69,7 +71,7 @@ class QuadraticData : public data::BatchSource {
     }
     return batches_[static_cast<size_t>(index % kBatches)];
   }
-  void release(const data::Batch&) override {}
+  void release(const data::Batch&) override { ++released; }
 
   /// The gradient at w, and the loss. The weights of the net are W by rows, b and v.
   std::vector<double> gradient(int64_t b, const std::vector<double>& w, int64_t hidden,
@@ -94,6 +96,8 @@ class QuadraticData : public data::BatchSource {
   int shortest_delay_us = 0, longest_delay_us = 0;  // the latter 0: none
   uint64_t seed = 0;
   int64_t bad = -1;
+  /// Batches whose steps have begun, and whose steps are over.
+  std::atomic<int64_t> acquired{0}, released{0};
 
  private:
   void net_gradient(int64_t b, int64_t r, const double* w, int64_t hidden, double& loss,
