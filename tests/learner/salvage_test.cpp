@@ -4,14 +4,14 @@
 #include <array>
 
 #include "learner/quadratic.h"
-#include "support/steady_world.h"
+#include "support/one_rank.h"
 
 namespace crossbow::testing {
 namespace {
 
 /// The last rank that there is. Its sums are its own values, until so many are done; then another
 /// rank is lost. That is noticed at once, or when so many batches have been released.
-class LastRank final : public SteadyWorld {
+class LastRank final : public OneRank {
  public:
   explicit LastRank(Comm::Sum sums) : sums_(sums) {}
   void notice_after(int64_t batches, const QuadraticData& data) {
@@ -19,23 +19,14 @@ class LastRank final : public SteadyWorld {
     data_ = &data;
   }
 
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  void broadcast(std::span<std::byte>, int) override {}
-  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
-    return {{bytes.begin(), bytes.end()}};
-  }
   std::unique_ptr<Comm> make_comm(int64_t, DType, std::function<void()>) override {
     return std::make_unique<Sums>(*this);
   }
-  std::unique_ptr<Mail> make_mail(size_t) override { return nullptr; }
 
  private:
-  class Sums final : public Comm {
+  class Sums final : public OwnSums {
    public:
     explicit Sums(const LastRank& world) : world_(world) {}
-    int rank() const override { return 0; }
-    int size() const override { return 1; }
     Sum start_sum(Queue& queue, void*, int64_t) override {
       queue.finish();
       return started_++;
@@ -45,9 +36,6 @@ class LastRank final : public SteadyWorld {
       const bool unnoticed = world_.data_ && world_.data_->released < world_.batches_;
       return unnoticed ? State::running : State::failed;
     }
-    std::string failure() const override { return "rank 1 is lost"; }
-    bool advance() override { return false; }
-    bool can_advance() const override { return false; }
 
    private:
     const LastRank& world_;
