@@ -23,7 +23,7 @@ using testing::run_of;
 using testing::with_header;
 using testing::with_text;
 
-Checkpoint sample() {
+Checkpoint forged_sample() {
   Checkpoint c;
   c.image = {1, 28, 28};
   c.classes = 10;
@@ -56,7 +56,7 @@ class ForgedCheckpoint : public ::testing::Test {
 
   const data::TemporaryFolder folder_;
   const std::filesystem::path path_ = folder_.path() / "checkpoint";
-  std::vector<uint8_t> file_ = testing::encoded(sample());
+  std::vector<uint8_t> file_ = testing::encoded(forged_sample());
 };
 
 TEST_F(ForgedCheckpoint, IsReadIfNothingIsForged) {
@@ -73,7 +73,7 @@ TEST_F(ForgedCheckpoint, ATestWithoutAResultIsRefused) {
 
 /// Of nodes on a simulated network.
 TEST_F(ForgedCheckpoint, MessagesOutOfRangeAreRefused) {
-  Checkpoint simulated = sample();
+  Checkpoint simulated = forged_sample();
   simulated.position.engine.nodes.resize(2);
   file_ = testing::encoded(simulated);
   EXPECT_EQ(error_with(run_of(file_).dump()), "no error");
@@ -93,7 +93,7 @@ TEST_F(ForgedCheckpoint, MessagesOutOfRangeAreRefused) {
 
 /// The sample has one learner, so of two nodes.
 TEST_F(ForgedCheckpoint, LostNodesThatNeverWereAreRefused) {
-  Checkpoint simulated = sample();
+  Checkpoint simulated = forged_sample();
   simulated.position.engine.lost = {{1, 2.5}};
   file_ = testing::encoded(simulated);
   EXPECT_EQ(error_with(run_of(file_).dump()), "no error");
