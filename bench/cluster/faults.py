@@ -23,7 +23,7 @@ ALGORITHMS = [
     *("sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "slowmo"),
     *("gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour", "async-easgd", "async-eamsgd"),
 ]
-EPOCHS = 3
+EPOCHS = 6
 TRAIN = [
     *("--model", "mlp:layers=1,width=64", "--data", "digits", "--epochs", EPOCHS, "--save-every", 0.01),
     *("--learners", 1, "--threads-per-learner", 1, "--json"),
