@@ -110,7 +110,7 @@ class MpiComm final : public Comm {
     mpi_.calls().all_gather(received_.data(), values, shares_);
     mpi_.wait();
     if (delay_.count() > 0) {
-      mpi_.wait_until([&, end = Clock::now() + delay_] { return Clock::now() >= end; });
+      mpi_.wait_until([end = Clock::now() + delay_] { return Clock::now() >= end; });
     }
   }
 

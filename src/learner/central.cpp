@@ -125,9 +125,10 @@ bool Central::work(int64_t goal, Scheduler& scheduler, Scratch& scratch) {
     const Stopwatch watch(working_);
     compute(block, next % chunk_count(), scratch);
     const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
-    if (computed % chunk_count() > 0) return true;
-    close(block);
-    scheduler.notify();
+    if (computed % chunk_count() == 0) {
+      close(block);
+      scheduler.notify();
+    }
     return true;
   }
 }
