@@ -34,14 +34,23 @@ class Net(LayeredNet):
     def add_bias(self, x, bias):
         return x + self.per_channel(bias, x.ndim)
 
-    def conv(self, x, inputs, width, size, stride, padding, bias):
+    def convolved(self, x, inputs, width, size, stride, padding, groups=1):
+        """`inputs`: of each group."""
         shape = (width, inputs, size, size) if self.first else (size, size, inputs, width)
-        weight = self.weight(shape, inputs * size * size)
         layouts = (self.layout, "OIHW" if self.first else "HWIO", self.layout)
-        y = jax.lax.conv_general_dilated(
-            x, weight, (stride, stride), [(padding, padding)] * 2, dimension_numbers=layouts
+        return jax.lax.conv_general_dilated(
+            *(x, self.weight(shape, inputs * size * size), (stride, stride)),
+            [(padding, padding)] * 2,
+            dimension_numbers=layouts,
+            feature_group_count=groups,
         )
+
+    def conv(self, x, inputs, width, size, stride, padding, bias):
+        y = self.convolved(x, inputs, width, size, stride, padding)
         return self.biased(y, width) if bias else y
+
+    def depthwise(self, x, width, stride):
+        return self.convolved(x, 1, width, 3, stride, 1, groups=width)
 
     def batch_norm(self, x, width, epsilon=1e-5, share=0.1):
         channel = 1 if self.first else x.ndim - 1
@@ -60,16 +69,30 @@ class Net(LayeredNet):
         shift = self.parameter(lambda: np.zeros(width)) - mean * scale
         return x * self.per_channel(scale, x.ndim) + self.per_channel(shift, x.ndim)
 
-    def max_pool(self, x):
+    def max_pool(self, x, size=2, stride=2, padding=0):
+        if size != stride:
+            return self.reduced(x, -jnp.inf, jax.lax.max, size, stride, padding)
         # A maximum over reshaped axes: its gradient is far quicker here than reduce_window's.
         n, *shape = x.shape
         if self.first:
             return x.reshape(n, shape[0], shape[1] // 2, 2, shape[2] // 2, 2).max((3, 5))
         return x.reshape(n, shape[0] // 2, 2, shape[1] // 2, 2, shape[2]).max((2, 4))
 
+    def reduced(self, x, start, function, size, stride, padding=0):
+        """By windows."""
+
+        def by_axis(value, other):
+            return (other, other, value, value) if self.first else (other, value, value, other)
+
+        window, strides = by_axis(size, 1), by_axis(stride, 1)
+        pads = by_axis((padding, padding), (0, 0))
+        return jax.lax.reduce_window(x, start, function, window, strides, pads)
+
     def mean_pool(self, x):
-        window = (1, 1, 7, 7) if self.first else (1, 7, 7, 1)
-        return jax.lax.reduce_window(x, 0.0, jax.lax.add, window, (1,) * 4, "VALID") / 49
+        return self.reduced(x, 0.0, jax.lax.add, 7, 1) / 49
+
+    def global_pool(self, x):
+        return x.mean((2, 3) if self.first else (1, 2))
 
     def dropout(self, x, rate):
         if self.evaluated:
@@ -82,6 +105,7 @@ class Net(LayeredNet):
 
     zeros = staticmethod(np.zeros)
     relu = staticmethod(jax.nn.relu)
+    relu6 = staticmethod(jax.nn.relu6)
     sigmoid = staticmethod(jax.nn.sigmoid)
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of
-from bench.learning import accuracy, choice, defaults, efficiency, large, report, tasks
+from bench.learning import accuracy, choice, defaults, efficiency, large, pictures, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
 
@@ -20,6 +20,7 @@ Examples:
   nice -n 19 python3 -m bench.learning defaults --mnist DIR               may share the machine
   nice -n 19 python3 -m bench.learning efficiency --mnist DIR             may share the machine
   nice -n 19 python3 -m bench.learning large --cifar DIR --model lenet    may share the machine
+  nice -n 19 python3 -m bench.learning pictures --pictures DIR            may share the machine
   python3 -m bench.learning choice --mnist DIR                            on an idle machine
   python3 -m bench.learning accuracy --mnist DIR --stages speed           on an idle machine
   nice -n 19 python3 -m bench.learning accuracy --mnist DIR --stages tune may share it
@@ -78,6 +79,16 @@ def add_large(commands):
     add("--algorithms", type=listed(str), default=names, metavar="NAME,NAME", help=about)
 
 
+def add_pictures(commands):
+    about = "Accuracy of resnet-18 on encoded pictures, beside PyTorch"
+    add = add_command(commands, "pictures", about, "It does not matter how busy the machine is.")
+    about = "folder that python3 -m bench.input.make --mixed wrote"
+    add("--pictures", metavar="DIR", required=True, help=about)
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
+    names = list(pictures.WAYS)
+    add("--ways", type=listed(str), default=names, metavar="W,W", help=f"of {','.join(names)}")
+
+
 def arrangement(text):
     return text if text == "auto" else int(text)
 
@@ -113,6 +124,7 @@ def parse_arguments():
     add_defaults(commands)
     add_efficiency(commands)
     add_large(commands)
+    add_pictures(commands)
     add_choice(commands)
     add_accuracy(commands)
     add = add_command(commands, "report", "Markdown tables of all results, and plots")
@@ -125,6 +137,22 @@ def parse_arguments():
 
 
 def check(args, error):
+    if args.command == "pictures":
+        args.task, args.data = "pictures", args.pictures
+        for name in set(args.ways) - set(pictures.WAYS):
+            error(f"no way {name}: choose from {', '.join(pictures.WAYS)}")
+    else:
+        check_task(args, error)
+    if not os.path.isdir(args.data):
+        error(f"no folder {args.data}")
+    if not os.access(CROSSBOW, os.X_OK):
+        error(f"no program {CROSSBOW}: build the release preset")
+    args.cpus = sorted(os.sched_getaffinity(0))
+    if args.command == "accuracy":
+        check_accuracy(args, error)
+
+
+def check_task(args, error):
     if bool(args.mnist) == bool(args.cifar):
         error("give one of --mnist DIR and --cifar DIR")
     args.task = "mnist" if args.mnist else "cifar"
@@ -133,13 +161,6 @@ def check(args, error):
     args.data = args.mnist or args.cifar
     if args.target is None:
         args.target = tasks.TASKS[args.task].target
-    if not os.path.isdir(args.data):
-        error(f"no folder {args.data}")
-    if not os.access(CROSSBOW, os.X_OK):
-        error(f"no program {CROSSBOW}: build the release preset")
-    args.cpus = sorted(os.sched_getaffinity(0))
-    if args.command == "accuracy":
-        check_accuracy(args, error)
 
 
 def check_accuracy(args, error):
@@ -168,6 +189,7 @@ def main():
         "defaults": defaults,
         "efficiency": efficiency,
         "large": large,
+        "pictures": pictures,
         "choice": choice,
         "accuracy": accuracy,
     }

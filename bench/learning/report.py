@@ -221,6 +221,19 @@ def large_parts(records, task):
     ]
 
 
+def pictures_parts(records, task):
+    """Each way with its seeds."""
+    by_way = group(records, lambda job: " ".join([job["side"], *job["options"]]))
+    rows = []
+    for way, runs in sorted(by_way.items()):
+        found = [100 * final_accuracy(r) for r in sorted(runs, key=lambda r: r["job"]["seed"])]
+        rows.append([way, ", ".join(f"{a:.2f}" for a in found), f"{statistics.median(found):.2f}"])
+    return [
+        f"## {task.name}: test accuracy of {task.model} after {task.epochs} epochs, %\n",
+        table(["", "by seed", "median"], rows),
+    ]
+
+
 def markdown(results):
     """(the page, plots by name)"""
     parts, pictures = ["# How quickly Crossbow learns\n"], {}
@@ -232,6 +245,8 @@ def markdown(results):
             pictures[f"{task.name}-noise"] = picture
         if compared := select(of_task, stage="large"):
             parts += large_parts(compared, task)
+        if encoded := select(of_task, stage="pictures"):
+            parts += pictures_parts(encoded, task)
         for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
             of_target = select(of_task, target=(target, None))  # speed has none
             timed = select(of_target, stage=tuple(accuracy.STAGES))

@@ -18,7 +18,6 @@ from bench import CROSSBOW, PEERS_PYTHON, Failed, last_line, log, nets
 from bench.learning import tasks
 
 POLL_SECONDS = 0.2
-LEARNERS = {"pytorch": "bench.learning.torch_learner", "jax": "bench.learning.jax_learner"}
 FIELDS = ("epoch", "seconds", "test_accuracy", "train_loss")
 OPTIONAL_FIELDS = ("noise_scale", "distance", "learners")
 
@@ -100,8 +99,9 @@ class Runner:
                 *("--out", folder / "run"),
             ]
         else:
+            learner = task.torch_learner if job.side == "pytorch" else "jax_learner"
             command = [
-                *(PEERS_PYTHON, "-m", LEARNERS[job.side], *shared, "--data", self.args.data),
+                *(PEERS_PYTHON, "-m", f"bench.learning.{learner}", *shared, "--data", self.args.data),
                 *("--variant", job.variant, "--threads", self.threads(job)),
             ]
         return [str(word) for word in command]

@@ -16,7 +16,7 @@ class Task:
     name: str
     model: str
     data: str  # how --data of `crossbow train` names such a folder
-    target: float  # test accuracy
+    target: float | None  # test accuracy
     rates: tuple  # ascending
     epochs: int  # limit of the accuracy stages
     seeds: int
@@ -24,6 +24,7 @@ class Task:
     efficiency_options: tuple = ()  # further ones, where epochs of k learners are counted
     large_epochs: int = 12  # where k learners are compared with one large batch
     large_options: tuple = ()
+    torch_learner: str = "torch_learner"  # the module that trains it with PyTorch
 
 
 TASKS = {
@@ -44,6 +45,11 @@ TASKS = {
         large_epochs=6,
         large_options=("--warmup", "1"),
     ),
+    "pictures": Task(
+        *("pictures", "resnet-18", "imagenet", None, (), 3, 3),
+        options=("--image-size", "64", "--crop", "resized", "--mirror"),
+        torch_learner="torch_pictures",
+    ),
 }
 
 
@@ -52,7 +58,7 @@ class Job:
     """One training run. All fields but `stop_after` are its key in the results."""
 
     task: str
-    stage: str  # tune, speed, final, efficiency, defaults, large or choice
+    stage: str  # tune, speed, final, efficiency, defaults, large, choice or pictures
     side: str  # crossbow, pytorch or jax
     variant: str  # the way to run the side
     batch: int  # of each learner

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, Failed, listed, log, parser_of, warn_if_busy
-from bench.nets import NETS, TORCHVISION
+from bench.nets import NETS
 from bench.peers import report
 from bench.peers.peer import MATMUL_SIZE, VARIANTS, variants
 from bench.peers.sides import Crossbow, IllegalInstruction, Peers
@@ -72,8 +72,7 @@ def start_sides(args, case, result, keep):
     cpus = len(args.cpus)
     sides = {"crossbow": Crossbow(case, cpus, 1), "crossbow_per_cpu": Crossbow(case, cpus, cpus)}
     for peer in args.peers:
-        only_pytorch = case["precision"] == "bf16" or case["model"] in TORCHVISION
-        if only_pytorch and peer != "pytorch":
+        if case["precision"] == "bf16" and peer != "pytorch":
             continue
         best = quickest_variant(args, peer, case, result, keep)
         if not best:

@@ -10,6 +10,11 @@ from bench.layered_net import LayeredNet
 from bench.peers.peer import BATCHES_IN_MEMORY, serve
 
 
+def pads(padding):
+    """By axis of a batch in NHWC."""
+    return [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+
+
 class Net(LayeredNet):
     """Calling the net walks its layers in NHWC. The first walk, on a real batch, creates the
     variables."""
@@ -24,9 +29,12 @@ class Net(LayeredNet):
 
     def conv(self, x, inputs, width, size, stride, padding, bias):
         weight = self.weight((size, size, inputs, width), inputs * size * size)
-        pads = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
-        y = tf.nn.conv2d(x, weight, stride, pads)
+        y = tf.nn.conv2d(x, weight, stride, pads(padding))
         return self.biased(y, width) if bias else y
+
+    def depthwise(self, x, width, stride):
+        weight = self.weight((3, 3, width, 1), 9)
+        return tf.nn.depthwise_conv2d(x, weight, (1, stride, stride, 1), pads(1))
 
     def batch_norm(self, x, width, epsilon=1e-5, share=0.1):
         scale = self.parameter(lambda: tf.ones(width))
@@ -45,11 +53,16 @@ class Net(LayeredNet):
                 old.assign(new)
         return tf.reshape(y, x.shape)
 
-    def max_pool(self, x):
-        return tf.nn.max_pool2d(x, 2, 2, "VALID")
+    def max_pool(self, x, size=2, stride=2, padding=0):
+        if padding:  # as Keras' ResNet50 does: XLA knows no pooling with pads of its own
+            x = tf.pad(x, pads(padding))
+        return tf.nn.max_pool2d(x, size, stride, "VALID")
 
     def mean_pool(self, x):
         return tf.nn.avg_pool2d(x, 7, 1, "VALID")
+
+    def global_pool(self, x):
+        return tf.reduce_mean(x, (1, 2))
 
     def flatten(self, x):
         return tf.reshape(x, (x.shape[0], -1))
@@ -59,6 +72,7 @@ class Net(LayeredNet):
     add_bias = staticmethod(tf.nn.bias_add)
     dropout = staticmethod(tf.nn.dropout)
     relu = staticmethod(tf.nn.relu)
+    relu6 = staticmethod(tf.nn.relu6)
     sigmoid = staticmethod(tf.sigmoid)
 
 
