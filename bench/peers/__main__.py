@@ -98,7 +98,8 @@ def measure_case(args, case):
                 if name not in sides:
                     continue
                 try:
-                    result["rounds"].setdefault(name, []).append(sides[name].measure(args.seconds))
+                    rate = sides[name].measure(args.seconds)
+                    result["rounds"].setdefault(name, []).append(rate)
                 except Failed as failure:
                     result["notes"].append(f"{report.NAMES[name]}: {failure}")
                     log(f"  {name}: {failure}")

@@ -102,7 +102,7 @@ Json to_json(const TrainResult& r) {
   j["batch"] = o.batch;
   j["learners"] = r.arrangement.learners;
   j["threads_per_learner"] = r.arrangement.threads;
-  if (world()) j["ranks"] = world_size();
+  if (r.ranks) j["ranks"] = *r.ranks;
   for (const RankLoss& lost : r.lost_ranks) {
     j["lost_ranks"].push_back({{"rank", lost.rank},
                                {"host", lost.host},
@@ -323,7 +323,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put_wrapped(out, "  trained   ",
               fmt::format("by {}{}{}, batch {}, {}", text_of(r.arrangement),
                           devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
-                          world() ? fmt::format(" on each of {} ranks", world_size()) : "", o.batch,
+                          r.ranks ? fmt::format(" on each of {} ranks", *r.ranks) : "", o.batch,
                           precision_name(o)));
   for (const RankLoss& lost : r.lost_ranks) {
     put_wrapped(
@@ -446,7 +446,9 @@ int run(const Flags& flags) {
   const int signal = signal_of_all();
   if (speaks) {
     const std::string resume =
-        fmt::format("go on with {} --resume {}", flags.command(), *result.options.out);
+        result.options.replay && result.ranks
+            ? "what repeats several ranks begins anew"
+            : fmt::format("go on with {} --resume {}", flags.command(), *result.options.out);
     if (signal == 0) {
       fail("standard output takes no more, so the run was saved and ended; {}", resume);
     }

@@ -20,6 +20,7 @@ class Mail {
     int32_t from = 0, to = 0;  // whatever ranks number
     int32_t has_vector = 0;
     double number = 0;
+    int64_t sequence = 0;   // messages that `from` has sent this rank before
     int64_t answer_to = 0;  // of the mail: to which of the asker's rooms; 0: it is no question
   };
   static constexpr size_t kHeaderBytes = 64;
@@ -52,6 +53,8 @@ class Mail {
   class Receiver {
    public:
     virtual ~Receiver() = default;
+    /// Of a mail that may hold messages back: whether this is the one to be received next.
+    virtual bool wants(const Header&) { return true; }
     /// Has a vector if the header says so. Of a question the answer takes the vector's place.
     virtual void receive(const Header& header, std::byte* vector) = 0;
     /// A room is free again: what was sent has left it, or the answer is in it.
@@ -75,6 +78,8 @@ class Mail {
   virtual void send(int rank, const Header& header, Room& room) = 0;
   /// The same, and has the answer's vector put into the room.
   virtual void ask(int rank, const Header& header, Room& room) = 0;
+  /// The receiver may want another message than before. Any thread, not from within `wants`.
+  virtual void look_again() {}
   /// To be called when this rank sends no more, and has all its answers. Returns when all ranks
   /// have called it, what this one has sent has left, and what it was sent is received; until then
   /// it goes on receiving, and answers. Before the next `open` all ranks must meet.

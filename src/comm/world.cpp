@@ -12,6 +12,7 @@ namespace crossbow {
 namespace {
 
 std::unique_ptr<World> joined;
+thread_local World* of_this_thread = nullptr;
 
 /// What the first of these variables that is set says. Open MPI, MPICH and Slurm have their own.
 int of_launcher(std::initializer_list<const char*> names, int otherwise) {
@@ -29,10 +30,11 @@ int launched() {
 
 template <typename T>
 void merge_of(std::span<T> values) {
-  if (!joined || values.empty()) return;
-  const auto all = joined->all_gather(std::as_bytes(values));
-  for (int r = 0; r < joined->size(); ++r) {
-    if (r == joined->rank()) continue;
+  World* const ranks = world();
+  if (!ranks || values.empty()) return;
+  const auto all = ranks->all_gather(std::as_bytes(values));
+  for (int r = 0; r < ranks->size(); ++r) {
+    if (r == ranks->rank()) continue;
     const auto& bytes = all[static_cast<size_t>(r)];
     if (bytes.size() != values.size_bytes()) fail("ranks merge unlike numbers of values");
     std::vector<T> others(values.size());
@@ -71,7 +73,14 @@ int launched_rank() {
 }
 
 World* world() {
-  return joined.get();
+  return of_this_thread ? of_this_thread : joined.get();
+}
+
+WorldOfThread::WorldOfThread(World& world) {
+  of_this_thread = &world;
+}
+WorldOfThread::~WorldOfThread() {
+  of_this_thread = nullptr;
 }
 
 void leave_world() {
@@ -86,7 +95,7 @@ void leave_world() {
 
 std::string agreed(std::string text) {
   text.resize(agreed(text.size()));
-  if (joined) joined->broadcast(std::as_writable_bytes(std::span(text)));
+  if (World* const all = world()) all->broadcast(std::as_writable_bytes(std::span(text)));
   return text;
 }
 

@@ -77,6 +77,9 @@ class World {
   /// At the end: has the launcher kill lost ones that may live, for which it would wait.
   virtual void end_unheard() = 0;
 
+  /// Whether the ranks are threads of this process (comm/thread_world.h).
+  virtual bool is_of_threads() const { return false; }
+
   /// Ends all ranks, after which the launcher exits with that code. Does not return. Any thread.
   virtual void abort(int code) = 0;
 };
@@ -86,8 +89,15 @@ class World {
 /// CPUs. The last `spares` of them are spares. Throws Error if a launcher has, and there is no MPI,
 /// and UsageError if there is no use for the spares.
 void join_world(int spares = 0);
-/// Null for a process on its own.
+/// Null for a process on its own. Of a thread that is a rank it is that one's.
 World* world();
+/// Makes the world that of the calling thread, as long as this lives.
+class WorldOfThread {
+ public:
+  explicit WorldOfThread(World& world);
+  ~WorldOfThread();
+  WorldOfThread(const WorldOfThread&) = delete;
+};
 inline int world_rank() {
   return world() ? world()->rank() : 0;
 }

@@ -46,6 +46,7 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
       batches_(options.batch),
       dispatcher_(coordinator_ ? static_cast<Dispatcher&>(*coordinator_) : batches_) {
   assert(options.threads.devices == 1);
+  if (mail_) arrivals_.emplace(options.learners * options.world->size());
   on_each_device([&](int) {
     for (int j = 0; j < options.learners; ++j) {
       LearnerSetup setup{options.batch, options.optimizer, options.clip_norm};
@@ -70,6 +71,7 @@ void AsyncEngine::start_from(const Replica& model) {
   for (NodeClock& clock : clocks_) clock = {};
   order_.clear();
   turns_ = updates_ = 0;
+  events_ = 0;
   ended_ = 0;
   gather_nodes();
 }
@@ -78,7 +80,9 @@ void AsyncEngine::begin(const Segment& segment) {
   const std::lock_guard lock(mutex_);
   dispatcher_.begin(*segment.source, segment.first_batch, segment.batches, segment.share);
   stopped_ = hurries_ = false;
-  order_.reserve(order_.size() + static_cast<size_t>(segment.batches + 2 * learners()));
+  const int64_t turns = segment.batches + 2 * learners();
+  constexpr int64_t kEvents = 4;  // of a turn: its parts, and messages
+  order_.reserve(order_.size() + static_cast<size_t>(mail_ ? kEvents * turns : turns));
   for (NodeClock& clock : clocks_) {
     clock.number = 0;
     clock.parked = false;                // in the segment before, where there were no more batches
@@ -93,7 +97,30 @@ double AsyncEngine::due(const NodeClock& clock) const {
                                                                : clock.free_since;
 }
 
+std::optional<RankEvent> AsyncEngine::event_to_replay() const {
+  if (events_ >= settings_.replay.size()) return {};
+  return RankEvent::of(settings_.replay[events_]);
+}
+
+int AsyncEngine::next_replayed() const {
+  const auto event = event_to_replay();
+  if (!event || event->kind == RankEvent::Kind::arrival) return -1;
+  const int node = event->node - first_learner();
+  const NodeClock& c = clock(node);
+  const bool goes_on = event->kind == RankEvent::Kind::answer;
+  if (c.phase != Phase::waits_for_turn || goes_on != (c.asked != Asked::nothing)) return -1;
+  const bool may = goes_on ? nodes_.is_answered(node)
+                           : !c.parked && !leaves_the_rest() && nodes_.may_take_turn(node);
+  return may ? node : -1;
+}
+
+void AsyncEngine::note(const RankEvent& event) {
+  ++events_;
+  order_.push_back(event.code());
+}
+
 int AsyncEngine::next_turn(int worker) const {
+  if (mail_ && replays()) return next_replayed();
   for (int j = 0; j < learners(); ++j) {
     const NodeClock& c = clock(j);
     if (c.asked == Asked::nothing || c.phase != Phase::waits_for_turn) continue;
@@ -101,7 +128,7 @@ int AsyncEngine::next_turn(int worker) const {
   }
   if (leaves_the_rest()) return -1;
   int next = -1;
-  if (settings_.clock == AsyncSettings::Clock::replayed) {
+  if (replays()) {
     if (turns_ < static_cast<int64_t>(settings_.replay.size())) {
       next = settings_.replay[static_cast<size_t>(turns_)];
     }
@@ -180,9 +207,12 @@ void AsyncEngine::work(int worker) {
 
 /// Of a replayed order, where nothing is under way that could make one possible.
 void AsyncEngine::expect_more_turns() const {
-  if (settings_.clock != AsyncSettings::Clock::replayed) return;
+  if (!replays()) return;
   for (const NodeClock& c : clocks_) {
     if (c.phase != Phase::waits_for_turn) return;
+  }
+  if (mail_) {
+    return expect_more_events();
   }
   if (turns_ < static_cast<int64_t>(settings_.replay.size())) {
     crossbow::fail(
@@ -190,6 +220,24 @@ void AsyncEngine::expect_more_turns() const {
         settings_.replay[static_cast<size_t>(turns_)]);
   }
   crossbow::fail("the order to be replayed ends after {} turns, and the run does not", turns_);
+}
+
+RankEvent AsyncEngine::expected_event() const {
+  if (const auto event = event_to_replay()) return *event;
+  crossbow::fail("the order to be replayed ends after {} events, and the run does not", events_);
+}
+
+/// What is to happen next may yet become possible through other ranks.
+void AsyncEngine::expect_more_events() const {
+  const RankEvent event = expected_event();
+  if (event.kind == RankEvent::Kind::arrival) return;
+  const NodeClock& c = clock(event.node - first_learner());
+  const bool asks = c.asked != Asked::nothing;
+  const bool goes_on = event.kind == RankEvent::Kind::answer;
+  if (goes_on ? asks : !asks && !c.parked && !leaves_the_rest()) return;
+  crossbow::fail(
+      "the order to be replayed is of another run: event {} is node {}'s, which has none", events_,
+      event.node);
 }
 
 int64_t AsyncEngine::rows_of(const Work& work) const {
@@ -222,6 +270,10 @@ void AsyncEngine::describe_turn(int node) {
   NodeClock& c = clock(node);
   const double time = c.state.time;
   const Asked asked = std::exchange(c.asked, Asked::nothing);
+  if (mail_) {
+    using Kind = RankEvent::Kind;
+    note({asked == Asked::nothing ? Kind::turn : Kind::answer, first_learner() + node});
+  }
   if (asked == Asked::nothing) {
     nodes_.begin_turn(node, time);
     if (c.state.stepping) end_step(node);
@@ -338,6 +390,7 @@ void AsyncEngine::take_turn(int worker, int node, std::unique_lock<std::mutex>& 
   describe_turn(node);
   changed_.notify_all();
   lock.unlock();
+  if (mail_ && replays()) mail_->look_again();
   Queue& queue = queue_at_home(worker);
   if (ends) queue.wait(learner(node).done());
   nodes_.do_turn(node, queue);
@@ -378,8 +431,7 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
     learner(node).step(worker, step, flight.load.batch->rows, c.state.lr, 0, {},
                        flight.part_losses(), [] { return true; });
   } catch (const std::exception& error) {
-    const bool replays = settings_.clock == AsyncSettings::Clock::replayed;
-    if (!device(0).is_host() || replays) throw;
+    if (!device(0).is_host() || replays()) throw;
     failure = error.what();
   }
   lock.lock();
@@ -495,11 +547,20 @@ void AsyncEngine::drop(int node, const std::string& why) {
   changed_.notify_all();
 }
 
+bool AsyncEngine::wants(const Mail::Header& header) {
+  const std::lock_guard lock(mutex_);
+  if (!replays() || error_) return true;
+  const int overtaken = arrivals_->overtaken(header.from, header.sequence);
+  return expected_event() == RankEvent{RankEvent::Kind::arrival, header.from, overtaken};
+}
+
 void AsyncEngine::receive(const Mail::Header& header, std::byte* vector) {
   Nodes::Arrival arrival;
   {
     const std::lock_guard lock(mutex_);
+    note({RankEvent::Kind::arrival, header.from, arrivals_->take(header.from, header.sequence)});
     arrival = nodes_.describe_arrival(header, vector);
+    if (replays()) changed_.notify_all();
   }
   nodes_.do_arrival(arrival, *errands_);
 }

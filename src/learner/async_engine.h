@@ -11,6 +11,7 @@
 #include "learner/engine.h"
 #include "learner/nodes.h"
 #include "learner/pace.h"
+#include "learner/rank_events.h"
 
 namespace crossbow {
 
@@ -24,13 +25,15 @@ struct NodeWorker {
 
 struct AsyncSettings {
   /// Virtual: turns come in the order of seeded times, so the bits depend neither on workers nor on
-  /// real times. Real: as soon as a step is done. Replayed: in the order of `replay`.
+  /// real times. Real: as soon as a step is done. Replayed: in the order of `replay`, for which the
+  /// mail must hold back what comes too early.
   enum class Clock { virtual_time, real, replayed };
   Clock clock = Clock::real;
   Pace pace;  // virtual: of nodes and messages; real: its slowness stretches a node's steps
   /// Steps that a node may be ahead of the slowest when it begins another one.
   std::optional<int64_t> staleness;
-  std::vector<int32_t> replay;  // whose turn it was, from the run's first on
+  /// From the run's first on whose turn it was, or, of several ranks, codes of RankEvent.
+  std::vector<int32_t> replay;
   /// Real clock: a node whose step takes longer has failed; in seconds.
   std::optional<double> lease;
   /// To whom the nodes belong, in this order, where they are unlike.
@@ -56,8 +59,8 @@ struct AsyncSettings {
 /// batch, always ends it.
 ///
 /// Of several ranks each has an engine, with as many nodes, which takes its share of a segment.
-/// They use the real clock, exchange what nodes share by mail while a segment runs, and end it
-/// together. There a node that fails ends the run.
+/// They use the real clock, or a replayed order, exchange what nodes share by mail while a segment
+/// runs, and end it together. There a node that fails ends the run.
 class AsyncEngine final : public Engine, private Mail::Receiver {
  public:
   /// `model` must not update by itself (CompileOptions::update), except to change live weights: by
@@ -113,6 +116,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   bool takes_part(int node) const override { return !clock(node).state.failed; }
 
   // Of mail, by its thread:
+  bool wants(const Mail::Header& header) override;
   void receive(const Mail::Header& header, std::byte* vector) override;
   void room_is_free() override;
   void lost(std::exception_ptr error) override { fail(std::move(error)); }
@@ -150,6 +154,13 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   /// All of these with the lock. Which node's turn is next, for that thread, −1 if none may be
   /// taken now.
   int next_turn(int worker) const;
+  int next_replayed() const;
+  bool replays() const { return settings_.clock == AsyncSettings::Clock::replayed; }
+  /// Of several ranks: what is to happen next; nothing after the last event.
+  std::optional<RankEvent> event_to_replay() const;
+  /// The same, where it must be there. Throws Error if it is not.
+  RankEvent expected_event() const;
+  void note(const RankEvent& event);
   /// When the node's turn comes, by the clock.
   double due(const NodeClock& clock) const;
   /// Of the gradients that the thread may compute and nobody does, the one whose batch is the
@@ -171,6 +182,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   void drop_late_nodes();
   void clear_failed_nodes();
   void expect_more_turns() const;
+  void expect_more_events() const;
   void wait_for_change(std::unique_lock<std::mutex>& lock);
   bool is_to_stop() const;
   void end_round();
@@ -205,6 +217,8 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   std::condition_variable changed_;
   std::vector<NodeClock> clocks_;  // by node
   std::vector<int32_t> order_;
+  std::optional<Arrivals> arrivals_;  // of several ranks
+  size_t events_ = 0;                 // of these, in the whole run
   bool stopped_ = false;
   bool hurries_ = false;  // the run is to stop
   int64_t turns_ = 0, updates_ = 0;

@@ -118,8 +118,8 @@ class Engine {
   /// begin anew, with the model. Throws Error if it is of another number of them.
   void restore(const Replica& model, const EnginePlace& place,
                const std::function<void(std::vector<EngineBuffer> buffers)>& fill);
-  /// Whose turns there were since the last call, in order; none of learners that wait for each
-  /// other.
+  /// What there was since the last call, in order: whose turns, or, of several ranks, codes of
+  /// RankEvent (learner/rank_events.h); nothing of learners that wait for each other.
   virtual std::vector<int32_t> take_turns() { return {}; }
 
   /// Who fails first in a segment that would have these batches, if somebody does.

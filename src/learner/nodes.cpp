@@ -129,8 +129,13 @@ class Nodes::Hook : public Peers {
     operation.sent = vector;
     operation.room = *free;
     operation.rank = rank;
-    operation.header = {static_cast<int32_t>(kind), all_.first() + node_, to,
-                        vector.weights != 0 || vector.own != 0, number};
+    auto& sent = all_.nodes_[static_cast<size_t>(node_)].sent_to[static_cast<size_t>(rank)];
+    operation.header = {static_cast<int32_t>(kind),
+                        all_.first() + node_,
+                        to,
+                        vector.weights != 0 || vector.own != 0,
+                        number,
+                        sent++};
     ++numbers_.sent;
     return operation;
   }
@@ -186,6 +191,7 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
     node.turn.reserve(kMostOperations);
     if (traits_.own_buffer) node.own = device.allocate_zeroed(bytes);
     const int rooms = traits_.inbox ? kRoomsForLetters : kRoomsToAsk;
+    if (options.others) node.sent_to.resize(static_cast<size_t>(options.others->ranks));
     for (int r = 0; options.others && r < rooms; ++r) {
       node.rooms.push_back(&options.others->mail->make_room());
     }

@@ -171,7 +171,8 @@ class Nodes {
     double now = 0, ready = 0;  // of the turn
     std::vector<Operation> turn;
     std::vector<Mail::Room*> rooms;
-    std::optional<Mix> asked;  // what the answer is for
+    std::vector<int64_t> sent_to;  // messages, by rank
+    std::optional<Mix> asked;      // what the answer is for
     Mail::Room* answer = nullptr;
     bool asked_first = false;  // before the step, which then still has to begin
   };

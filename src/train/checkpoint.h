@@ -65,6 +65,7 @@ struct Checkpoint {
   std::vector<EpochRecord> history;
   std::map<std::string, std::string> plan;  // the kernels chosen: AlgorithmChooser's keys, answers
   int64_t metrics_bytes = 0;                // length of metrics.jsonl at this position
+  int64_t turns_bytes = 0;                  // the same of an asynchronous run's turns
   std::vector<StoredTensor> tensors;
   std::string source = "the checkpoint";  // the file that it was read from, for errors
 

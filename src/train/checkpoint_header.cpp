@@ -108,6 +108,11 @@ Checkpoint read_header(const json& header, uint32_t version) {
   c.history = history_from_json(header.at("history"));
   c.plan = header.at("plan").get<std::map<std::string, std::string>>();
   c.metrics_bytes = integer_from(header, "metrics_bytes", 0, kMost);
+  if (header.contains("turns_bytes")) {
+    c.turns_bytes = integer_from(header, "turns_bytes", 0, kMost);
+  } else if (!c.position.engine.nodes.empty()) {
+    c.turns_bytes = c.position.engine.exchanges;  // a byte each
+  }
   return c;
 }
 
@@ -144,7 +149,8 @@ json header_of(const Checkpoint& c) {
           {"position", to_json(c.position)},
           {"history", to_json(c.history)},
           {"plan", c.plan},
-          {"metrics_bytes", c.metrics_bytes}};
+          {"metrics_bytes", c.metrics_bytes},
+          {"turns_bytes", c.turns_bytes}};
 }
 
 Checkpoint from_header(std::string_view text, uint32_t version,

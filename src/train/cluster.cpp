@@ -156,6 +156,21 @@ void gather_learners(Checkpoint& checkpoint, int learners) {
   }
 }
 
+std::vector<std::vector<int32_t>> gathered_on_first(const std::vector<int32_t>& own) {
+  World& all = *world();
+  const std::vector<size_t> sizes = of_all_ranks(own.size());
+  if (all.rank() > 0) {
+    all.send(std::as_bytes(std::span(own)), 0);
+    return {};
+  }
+  std::vector<std::vector<int32_t>> by_rank{own};
+  for (int r = 1; r < all.size(); ++r) {
+    auto& values = by_rank.emplace_back(sizes[static_cast<size_t>(r)]);
+    all.receive(std::as_writable_bytes(std::span(values)), r);
+  }
+  return by_rank;
+}
+
 std::optional<Checkpoint> state_of_survivors(const Checkpoint* own) {
   struct Place {
     int64_t epoch, batch, exchanges;

@@ -11,6 +11,9 @@ namespace crossbow {
 /// many each, and of central buffers that rank 0 does not have. All ranks call it.
 void gather_learners(Checkpoint& checkpoint, int learners);
 
+/// By rank what each has passed, on rank 0; nothing elsewhere. All ranks call it.
+std::vector<std::vector<int32_t>> gathered_on_first(const std::vector<int32_t>& own);
+
 /// After a loss, by all ranks, each with its own state or none: that of the one that is furthest,
 /// with copies of this rank's own learners; nothing if there is none. Where it says how many ranks
 /// it is of, it says 0: some learners may be missing. All ranks call it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "train/checkpoint.h"
 #include "train/clock_config.h"
@@ -28,15 +29,17 @@ Checkpoint run_to_replay(const std::string& folder) {
   if (std::ranges::any_of(run.position.engine.nodes, &NodeState::failed)) {
     fail_usage("`replay` {}: a node has failed in that run, which has no order since", folder);
   }
-  if (run.position.ranks > 1) {
-    fail_usage("`replay` {}: the nodes of its {} ranks have no order that can be repeated", folder,
-               run.position.ranks);
-  }
   if (run.position.batch != 0 || run.position.epoch == 0) {
     fail_usage("`replay` {0}: the run stopped within an epoch; finish it by `resume` {0} first",
                folder);
   }
   return run;
+}
+
+RankTurns rank_turns_of(const std::string& folder) {
+  const Checkpoint run = run_to_replay(folder);
+  return read_rank_turns(folder, run.turns_bytes, static_cast<int>(run.position.ranks),
+                         run.position.arrangement.learners);
 }
 
 TrainOptions options_of(const Checkpoint& run, const std::string& folder) {
@@ -78,7 +81,11 @@ AsyncSettings node_settings(const TrainOptions& o, int nodes) {
   settings.lease = o.lease;
   if (!o.replay) return settings;
   settings.clock = Clock::replayed;
-  settings.replay = read_turns(*o.replay, run_to_replay(*o.replay).position.engine.exchanges);
+  if (world()) {
+    settings.replay = rank_turns_of(*o.replay).events[static_cast<size_t>(world_rank())];
+    return settings;
+  }
+  settings.replay = read_turns(*o.replay, run_to_replay(*o.replay).turns_bytes);
   const bool known = std::all_of(settings.replay.begin(), settings.replay.end(),
                                  [&](int32_t node) { return node < nodes; });
   if (settings.replay.empty() || !known) {
@@ -88,6 +95,16 @@ AsyncSettings node_settings(const TrainOptions& o, int nodes) {
         *o.replay, kTurnsFile);
   }
   return settings;
+}
+
+std::vector<RankTurns::Segment> segments_to_repeat(const TrainOptions& o) {
+  std::vector<RankTurns::Segment> segments = rank_turns_of(*o.replay).segments;
+  std::ranges::reverse(segments);
+  return segments;
+}
+
+int64_t ranks_to_replay(const std::string& folder) {
+  return run_to_replay(folder).position.ranks;
 }
 
 TrainOptions options_to_replay(const std::string& folder) {

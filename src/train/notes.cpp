@@ -126,7 +126,8 @@ std::string promise(const RunConfig& config, LearnerChoice choice, bool kernels_
            "their steps an order, which is the same in each run";
   }
   if (nodes && world()) {
-    return "nodes of several ranks meet as they are ready, so results depend on timing";
+    return "nodes of several ranks meet as they are ready, so results depend on timing; `replay` "
+           "repeats this run";
   }
   if (nodes && real) {
     return "nodes take turns as they are ready, so results depend on timing; `clock` virtual fixes "

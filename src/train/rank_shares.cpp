@@ -41,6 +41,11 @@ bool RankShares::measure(int64_t first, int64_t batches, std::span<const double>
   return changed;
 }
 
+void RankShares::adopt(std::vector<int64_t> counts) {
+  counts_ = std::move(counts);
+  round_ = std::reduce(counts_.begin(), counts_.end());
+}
+
 /// Each rank has one at least; then who would be done first with one more gets the next.
 RankShares::Counts RankShares::counts_for(int64_t round) const {
   Counts counts(counts_.size(), 1);

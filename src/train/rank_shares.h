@@ -22,6 +22,10 @@ class RankShares {
   /// that saves some percent of the time. A round has at most so many batches.
   bool measure(int64_t first, int64_t batches, std::span<const double> seconds, int64_t most);
 
+  /// Those of another run, which has measured; they change.
+  void adopt(std::vector<int64_t> counts);
+  /// Of a round, by rank.
+  const std::vector<int64_t>& counts() const { return counts_; }
   /// Of consecutive batches so many make a round, in which each rank has its share.
   int64_t round() const { return round_; }
   data::BatchShare of(int rank) const;

@@ -123,6 +123,7 @@ RunFolder::RunFolder(const fs::path& path, bool resumed, std::chrono::seconds pa
 Checkpoint RunFolder::load(const std::function<void(std::string_view)>& warn) {
   Checkpoint checkpoint = load_checkpoint(path_, warn);
   metrics_bytes_ = checkpoint.metrics_bytes;
+  turns_bytes_ = checkpoint.turns_bytes;
   learners_.read(warn);
   if (learners_.size() < checkpoint.position.changes) {
     warn(fmt::format(
@@ -140,23 +141,32 @@ void RunFolder::open_records(const TrainOptions& options,
   write_file_atomically(path_ / "config.toml", to_config(options));
 }
 
-void RunFolder::append_turns(int64_t before, const std::vector<int32_t>& nodes,
+void RunFolder::append_turns(std::string_view turns,
                              const std::function<void(std::string_view)>& warn) {
-  if (nodes.empty() || lost_turns_) return;
-  if (!turns_) {
-    const fs::path path = path_ / kTurnsFile;
+  const fs::path path = path_ / kTurnsFile;
+  if (!turns.empty() && !turns_ && !lost_turns_) {
     turns_.emplace(path);
-    if (turns_->bytes() < before) {
+    if (turns_->bytes() < turns_bytes_) {
       warn(fmt::format("{} lacks turns before the checkpoint, so `replay` cannot repeat this run",
                        path.string()));
-      turns_.reset();
-      fs::remove(path);
-      lost_turns_ = true;
-      return;
+      forget_turns();
+    } else {
+      turns_->cut(turns_bytes_);
     }
-    turns_->cut(before);
   }
-  turns_->append(encode_turns(nodes));
+  if (lost_turns_) {
+    std::error_code error;
+    fs::remove(path, error);
+    turns_bytes_ += std::ssize(turns);
+  } else if (!turns.empty()) {
+    turns_->append(turns);
+  }
+}
+
+void RunFolder::forget_turns() {
+  turns_bytes_ = turns_bytes();
+  turns_.reset();
+  lost_turns_ = true;
 }
 
 void RunFolder::sync() {

@@ -75,14 +75,17 @@ class RunFolder {
   void open_records(const TrainOptions& options, const std::function<void(std::string_view)>& warn);
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
-  /// Adds turns of asynchronous nodes to those of the checkpoint, which are so many. If some of
-  /// these are lost, calls `warn` and keeps none.
-  void append_turns(int64_t before, const std::vector<int32_t>& nodes,
-                    const std::function<void(std::string_view)>& warn);
+  /// Adds turns of asynchronous nodes (train/turns.h) to those of the checkpoint. If some of these
+  /// are lost, calls `warn` and keeps none.
+  void append_turns(std::string_view turns, const std::function<void(std::string_view)>& warn);
+  /// The run comes to where it is by more than its turns: from the next ones on it keeps none.
+  void forget_turns();
   /// Brings metrics and turns to disk: to be called before a checkpoint counts them.
   void sync();
   /// Length of the metrics that a checkpoint of now is to count.
   int64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : metrics_bytes_; }
+  /// The same of the turns, those that are lost included.
+  int64_t turns_bytes() const { return turns_ ? turns_->bytes() : turns_bytes_; }
 
   void write_plan(const Choices& plan);
   /// What the run had chosen before, also after its checkpoint.
@@ -100,7 +103,7 @@ class RunFolder {
   const MissingFolders missing_;
   Descriptor lock_;
   LearnerLog learners_;
-  int64_t metrics_bytes_ = 0;  // of the checkpoint that was loaded
+  int64_t metrics_bytes_ = 0, turns_bytes_ = 0;  // of the checkpoint that was loaded
   std::optional<MetricsLog> metrics_;
   bool lost_turns_ = false;
   std::optional<LineFile> turns_;  // of an asynchronous run, once it has taken some

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "comm/thread_world.h"
 #include "comm/world.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -26,13 +27,41 @@ void make_paths_absolute(TrainOptions& options) {
   make_step_times_absolute(options);
 }
 
+/// Null unless this process is to repeat a run of several ranks.
+std::unique_ptr<ThreadWorlds> worlds_to_replay(const TrainOptions& options) {
+  if (!options.replay || world()) return nullptr;
+  const int64_t ranks = ranks_to_replay(*options.replay);
+  return ranks > 1 ? std::make_unique<ThreadWorlds>(static_cast<int>(ranks)) : nullptr;
+}
+
 TrainResult begin(const GraphFunction& graph, TrainOptions options, const Recipe& recipe,
                   Throughput& throughput, Observer& observer) {
   make_paths_absolute(options);
-  const RunConfig config = resolve(options, recipe);  // before there is a folder
-  if (options.replay) expect_replay(config.options);
+  const auto worlds = worlds_to_replay(options);
+  {  // before there is a folder
+    std::optional<WorldOfThread> first;
+    if (worlds) first.emplace(worlds->rank(0));
+    const RunConfig config = resolve(options, recipe);
+    if (options.replay) expect_replay(config.options);
+  }
   const auto train = [&](RunFolder* folder) {
-    return train_while_ranks_last(graph, options, recipe, folder, {}, throughput, observer);
+    TrainResult result;
+    const auto train_other = [&] {
+      TrainOptions own = options;
+      own.out.reset();
+      Throughput of_rank;
+      Observer silent;
+      train_while_ranks_last(graph, own, recipe, nullptr, {}, of_rank, silent);
+    };
+    const auto train_first = [&] {
+      result = train_while_ranks_last(graph, options, recipe, folder, {}, throughput, observer);
+    };
+    if (worlds) {
+      worlds->run([&](const World& rank) { rank.rank() == 0 ? train_first() : train_other(); });
+    } else {
+      train_first();
+    }
+    return result;
   };
   if (!options.out) return train(nullptr);
   RunFolder folder = RunFolder::begin(*options.out);
@@ -67,6 +96,11 @@ class Interrupted {
       from_ = folder_->load(warn);
     } else {
       from_ = load_checkpoint(folder, warn);
+    }
+    if (from_->options.replay && from_->position.ranks > 1) {
+      fail_usage(
+          "`resume` {}: a run that repeats several ranks cannot be gone on with; begin it anew",
+          folder);
     }
     try {
       TrainOptions options = from_->options;

@@ -43,6 +43,7 @@ struct TrainResult {
   /// has taken in the mean.
   std::optional<double> virtual_seconds;
   std::vector<LostNode> lost_nodes;        // simulated ones that wait for each other; likewise
+  std::optional<int64_t> ranks;            // of a cluster, at the end
   std::vector<RankLoss> lost_ranks;        // in this order, and the rest went on
   bool interrupted = false;                // ended by Observer::stop_requested
   bool stopped_early = false;              // because options.patience was at its end

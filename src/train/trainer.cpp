@@ -11,6 +11,7 @@
 #include "train/clock_config.h"
 #include "train/cluster.h"
 #include "train/initial_weights.h"
+#include "train/nodes_config.h"
 #include "train/recipe.h"
 #include "train/result.h"
 #include "train/run_data.h"
@@ -78,7 +79,11 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     if (!from) throw;
     fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
   }
-  if (!from || from->position.ranks != world_size()) move_rate();
+  const bool other_ranks = from && from->position.ranks != world_size();
+  if (!from || other_ranks) move_rate();
+  if (folder_ && other_ranks) folder_->forget_turns();
+  if (shares_ && from) turns_.segments.push_back({0, shares_->counts()});
+  if (repeats_ranks()) to_repeat_ = segments_to_repeat(config_.options);
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
   observer.note(promise(config_, search_.choice(), tuner_.save()));
@@ -294,6 +299,7 @@ bool Trainer::train_segment() {
   if (world()) {
     const int64_t round = shares_ ? shares_->round() : k;
     left = std::min(left, std::max<int64_t>(1, most_iterations_ * k / round) * round);
+    if (repeats_ranks()) left = segment_to_repeat().batches;
   }
 
   Segment segment;
@@ -315,12 +321,12 @@ bool Trainer::train_segment() {
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
   // A cluster's segments are short, and end for all ranks alike.
   std::atomic<bool> is_asked{false};
-  segment.stop = [&] {
-    if (world()) return false;
+  segment.stop = [&, alone = !world()] {  // which other threads cannot ask
+    if (!alone) return false;
     if (observer_.stop_requested()) is_asked = true;
     return is_asked || search_.moving();
   };
-  segment.pause = [this] { return !world() && save_timer_.due(); };
+  segment.pause = [this, alone = !world()] { return alone && save_timer_.due(); };
   segment.losses = losses_;
   segment.progress = [&](int64_t done) {
     tell_failures();
@@ -356,7 +362,39 @@ void Trainer::share_out(int64_t first, int64_t done) {
   const int64_t most =
       std::min(batches_->batches() / kRounds, most_iterations_ * engine().all_learners());
   const std::vector<double> seconds = of_all_ranks(engine().share_seconds());
-  if (shares_->measure(first, done, seconds, most)) begin_batches();
+  RankTurns::Segment segment{done, {}};
+  if (repeats_ranks()) {
+    segment.shares = to_repeat_.back().shares;
+    to_repeat_.pop_back();
+    adopt(segment.shares);
+  } else if (shares_->measure(first, done, seconds, most)) {
+    segment.shares = shares_->counts();
+    begin_batches();
+  }
+  if (saves_) {
+    turns_.segments.push_back(std::move(segment));
+  } else {
+    engine().take_turns();
+  }
+}
+
+const RankTurns::Segment& Trainer::segment_to_repeat() {
+  while (!to_repeat_.empty() && to_repeat_.back().batches == 0) {
+    turns_.segments.push_back(to_repeat_.back());
+    adopt(to_repeat_.back().shares);
+    to_repeat_.pop_back();
+  }
+  const int64_t left = batches_->batches() - position_.batch;
+  if (to_repeat_.empty() || to_repeat_.back().batches > left) {
+    fail("cannot repeat {}: its file {} is of another run", config_.replay, kTurnsFile);
+  }
+  return to_repeat_.back();
+}
+
+void Trainer::adopt(const std::vector<int64_t>& shares) {
+  if (shares.empty()) return;
+  shares_->adopt(shares);
+  begin_batches();
 }
 
 /// From the position on; what was made ahead is lost.
@@ -455,9 +493,9 @@ bool Trainer::evaluate(EpochRecord& record) {
   progress.done = 0;
   progress.total = dataset_->test->size();
   progress.phase = Progress::Phase::evaluating;
-  const auto evaluation =
-      team_->evaluator.run([&] { return !world() && observer_.stop_requested(); },
-                           [&](int64_t done) { progress.done = done; });
+  const bool alone = !world();
+  const auto evaluation = team_->evaluator.run([&] { return alone && observer_.stop_requested(); },
+                                               [&](int64_t done) { progress.done = done; });
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {
@@ -505,9 +543,11 @@ void Trainer::save(const Replica& model) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step, recorder_.rate_at(position_.batch));
   }
+  const std::optional<std::string> turns = take_turns();
   if (folder_) {
     note_open_search();
-    folder_->append_turns(saved_.engine.exchanges, engine().take_turns(),
+    if (!turns) folder_->forget_turns();
+    folder_->append_turns(turns.value_or(""),
                           [this](std::string_view text) { observer_.note(text); });
     folder_->sync();
   }
@@ -515,9 +555,18 @@ void Trainer::save(const Replica& model) {
   if (world()) gather_learners(checkpoint, engine().learners());
   if (!folder_) return;
   checkpoint.metrics_bytes = folder_->metrics_bytes();
+  checkpoint.turns_bytes = folder_->turns_bytes();
   save_checkpoint(folder_->path(), checkpoint);
   saved_ = position_;
   save_timer_.restart();
+}
+
+std::optional<std::string> Trainer::take_turns() {
+  const std::vector<int32_t> own = engine().take_turns();
+  if (!shares_) return encode_turns(own);
+  RankTurns turns = std::exchange(turns_, {});
+  turns.events = gathered_on_first(own);
+  return folder_ && !turns.segments.empty() ? encode_turns(turns) : "";
 }
 
 /// A change that changes nothing: whoever goes on from an older checkpoint does not search before
@@ -546,6 +595,7 @@ TrainResult Trainer::result(bool interrupted) const {
   r.interrupted = interrupted;
   r.nodes = position_.engine.nodes;
   r.lost_nodes = position_.engine.lost;
+  if (world()) r.ranks = world_size();
   r.workers = worker_reports();
   if (config_.pace) r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
   r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();

@@ -18,6 +18,7 @@
 #include "train/step_recorder.h"
 #include "train/team.h"
 #include "train/train.h"
+#include "train/turns.h"
 
 namespace crossbow {
 
@@ -64,6 +65,13 @@ class Trainer {
   bool any_rank_is_to_stop();
   /// The same, of asynchronous nodes: ranks that are quicker take more batches from now on.
   void share_out(int64_t first, int64_t done);
+  bool repeats_ranks() const { return shares_ && !config_.replay.empty(); }
+  /// The next segment of the run that is repeated; before, the shares that it was resumed with.
+  const RankTurns::Segment& segment_to_repeat();
+  void adopt(const std::vector<int64_t>& shares);
+  /// What chance has decided since the last call, to be written down, of ranks by the one that has
+  /// the folder; nothing if it cannot be.
+  std::optional<std::string> take_turns();
   void begin_batches();
   void move_rate();
   void tell_team();
@@ -113,10 +121,12 @@ class Trainer {
   const bool saves_;         // whether there is one
   const bool salvaged_;      // goes on from what ranks that are lost have left
   SaveTimer save_timer_;
-  std::optional<BestCheckpoint> best_;  // with --keep-best
-  std::vector<float> losses_;           // of a segment, by batch
-  int64_t most_iterations_ = 4;         // of a cluster's segment
-  std::optional<RankShares> shares_;    // of a cluster's asynchronous nodes
+  std::optional<BestCheckpoint> best_;         // with --keep-best
+  std::vector<float> losses_;                  // of a segment, by batch
+  int64_t most_iterations_ = 4;                // of a cluster's segment
+  std::optional<RankShares> shares_;           // of a cluster's asynchronous nodes
+  RankTurns turns_;                            // of these, since the last checkpoint
+  std::vector<RankTurns::Segment> to_repeat_;  // if the run repeats another, the last one first
   Position position_;
   std::vector<EpochRecord> history_;
   StepRecorder recorder_;

@@ -2,9 +2,90 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/crc32c.h"
+#include "core/error.h"
 #include "core/file.h"
+#include "learner/rank_events.h"
 
 namespace crossbow {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kChecksum = "crc32c";
+
+/// The file's first bytes; empty if it has not as many.
+std::string read_first(const fs::path& path, int64_t bytes) {
+  if (type_of(path) != fs::file_type::regular) return {};
+  const Descriptor file = open_regular_file(path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || status.st_size < bytes) return {};
+  std::string text(static_cast<size_t>(bytes), '\0');
+  read_at(file, 0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}, path);
+  return text;
+}
+
+/// Of the line, but for itself, and the events.
+std::string checksum(json head, std::string_view events) {
+  head.erase(kChecksum);
+  const std::string text = head.dump().append(events);
+  const auto* const data = reinterpret_cast<const uint8_t*>(text.data());
+  return fmt::format("{:08x}", crc32c({data, text.size()}));
+}
+
+/// Whether they can be of that rank.
+bool fits(const RankEvent& event, int rank, int ranks, int nodes) {
+  const bool own = event.node / nodes == rank;
+  return event.node < ranks * nodes && own == (event.kind != RankEvent::Kind::arrival);
+}
+
+void expect(bool is_so) {
+  if (!is_so) fail("it is damaged");
+}
+
+RankTurns::Segment segment_from(const json& value, int ranks) {
+  const auto numbers = value.get<std::vector<int64_t>>();
+  expect(!numbers.empty() && std::ranges::all_of(numbers, [](int64_t n) { return n >= 0; }));
+  RankTurns::Segment segment{numbers[0], {numbers.begin() + 1, numbers.end()}};
+  const auto& shares = segment.shares;
+  const bool shared = std::ssize(shares) == ranks && std::ranges::find(shares, 0) == shares.end();
+  expect(shares.empty() ? segment.batches > 0 : shared);
+  return segment;
+}
+
+/// Adds the block that the text begins with, and takes it off.
+void take_block(std::string_view& text, int nodes, RankTurns& turns) {
+  const size_t line = text.find('\n');
+  expect(line != text.npos);
+  const json head = json::parse(text.substr(0, line));
+  text.remove_prefix(line + 1);
+  const int ranks = static_cast<int>(std::ssize(turns.events));
+  for (const json& segment : head.at("segments")) {
+    turns.segments.push_back(segment_from(segment, ranks));
+  }
+  const auto counts = head.at("events").get<std::vector<size_t>>();
+  expect(std::ssize(counts) == ranks);
+  for (const size_t count : counts) expect(count <= text.size() / sizeof(uint16_t));
+  const size_t bytes = std::reduce(counts.begin(), counts.end()) * sizeof(uint16_t);
+  expect(bytes <= text.size() && checksum(head, text.substr(0, bytes)) == head.at(kChecksum));
+  for (int r = 0; r < ranks; ++r) {
+    for (size_t e = 0; e < counts[static_cast<size_t>(r)]; ++e) {
+      uint16_t code;
+      std::memcpy(&code, text.data(), sizeof code);
+      text.remove_prefix(sizeof code);
+      expect(fits(RankEvent::of(code), r, ranks, nodes));
+      turns.events[static_cast<size_t>(r)].push_back(code);
+    }
+  }
+}
+
+}  // namespace
 
 std::string encode_turns(const std::vector<int32_t>& nodes) {
   std::string bytes;
@@ -12,15 +93,48 @@ std::string encode_turns(const std::vector<int32_t>& nodes) {
   return bytes;
 }
 
-std::vector<int32_t> read_turns(const std::filesystem::path& folder, int64_t turns) {
-  const std::filesystem::path path = folder / kTurnsFile;
-  if (type_of(path) != std::filesystem::file_type::regular) return {};
-  const Descriptor file = open_regular_file(path);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || status.st_size < turns) return {};
-  std::vector<uint8_t> bytes(static_cast<size_t>(turns));
-  read_at(file, 0, bytes, path);
-  return {bytes.begin(), bytes.end()};
+std::vector<int32_t> read_turns(const fs::path& folder, int64_t turns) {
+  const std::string bytes = read_first(folder / kTurnsFile, turns);
+  std::vector<int32_t> nodes;
+  for (const char node : bytes) nodes.push_back(static_cast<uint8_t>(node));
+  return nodes;
+}
+
+std::optional<std::string> encode_turns(const RankTurns& turns) {
+  std::string events;
+  json counts = json::array(), segments = json::array();
+  for (const std::vector<int32_t>& of_rank : turns.events) {
+    counts.push_back(of_rank.size());
+    for (const int32_t code : of_rank) {
+      if (code < 0) return {};
+      const auto stored = static_cast<uint16_t>(code);
+      events.append(reinterpret_cast<const char*>(&stored), sizeof stored);
+    }
+  }
+  for (const RankTurns::Segment& segment : turns.segments) {
+    json numbers = json::array({segment.batches});
+    for (const int64_t share : segment.shares) numbers.push_back(share);
+    segments.push_back(std::move(numbers));
+  }
+  json head = {{"segments", segments}, {"events", counts}};
+  head[kChecksum] = checksum(head, events);
+  return head.dump() + '\n' + events;
+}
+
+RankTurns read_rank_turns(const fs::path& folder, int64_t bytes, int ranks, int nodes) {
+  const fs::path path = folder / kTurnsFile;
+  const std::string text = read_first(path, bytes);
+  RankTurns turns;
+  turns.events.resize(static_cast<size_t>(ranks));
+  try {
+    std::string_view rest = text;
+    do {
+      take_block(rest, nodes, turns);
+    } while (!rest.empty());
+  } catch (const std::exception&) {
+    fail("cannot repeat {}: its file {} is missing or damaged", folder.string(), kTurnsFile);
+  }
+  return turns;
 }
 
 }  // namespace crossbow

@@ -104,7 +104,7 @@ void validate_ranks(const TrainOptions& o) {
   for (const auto& [name, set] : {std::pair{"staleness", o.staleness.has_value()},
                                   {"lease", o.lease.has_value()},
                                   {"fail", o.fail.has_value()},
-                                  {"replay", o.replay.has_value()}}) {
+                                  {"replay", o.replay && !world()->is_of_threads()}}) {
     if (set) fail_usage("`{}`: it is of nodes of one process in this version; {}", name, remedy);
   }
   if (is_gpu(device_list(o.device).kind)) {

@@ -271,6 +271,63 @@ TEST_F(Cluster, AsynchronousNodesTrainOnEachRowOnce) {
   }
 }
 
+/// Of a run that was stopped in between, too.
+TEST_F(Cluster, OneProcessRepeatsAsynchronousRanksToTheBit) {
+  const auto repeats = [&](int ranks, const std::string& sync, const std::string& options) {
+    const std::string run = fmt::format("{}-{}", sync, ranks);
+    SCOPED_TRACE(run);
+    const std::string all = "--model resnet-20 --lr-schedule fixed --save-every 1e-9 " + options;
+    trained(cluster(ranks, free(all + " --json --out " + run + " --sync " + sync)));
+    const json before = trained(cluster(ranks, "train --json --epochs 3 --resume " + run));
+    const json again = trained(crossbow("train --json --replay " + run + " --out " + run + "-2"));
+    EXPECT_EQ(again["ranks"], ranks);
+    for (size_t e = 0; e < 3; ++e) {
+      for (const char* key : {"train_loss", "test_loss", "test_accuracy", "distance"}) {
+        EXPECT_EQ(again["history"][e][key], before["history"][e][key]) << key << ' ' << e;
+      }
+    }
+    expect_same_state(checkpoint(run), checkpoint(run + "-2"));
+  };
+  for (const std::string sync : {"gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour",
+                                 "async-easgd", "async-eamsgd"}) {
+    repeats(3, sync, "");
+    repeats(2, sync, "--learners 2");
+  }
+  const Outcome third = crossbow("train --json --replay sgp-2-2 --out third");
+  expect_same_state(checkpoint("sgp-2"), (trained(third), checkpoint("third")));
+}
+
+TEST_F(Cluster, RefusesToRepeatWhatHasNoOrder) {
+  const auto refused = [&](const Outcome& o, int code, const std::string& sentence) {
+    EXPECT_EQ(o.code, code) << o.err;
+    expect_says(o.err, sentence);
+  };
+  trained(cluster(2, free("--model logistic --json --out run --sync gossip-push")));
+  refused(cluster(2, "train --replay run --out again"), 2, "it is of nodes of one process");
+  refused(crossbow("train --replay run --epochs 5"), 2, "the run to repeat has 2");
+  trained(crossbow("train --json --replay run --out again"));
+  refused(crossbow("train --resume again --epochs 3"), 2, "begin it anew");
+
+  const std::string turns = text_of(path("run") / "turns");
+  const auto write = [&](const std::string& text) { std::ofstream(path("run") / "turns") << text; };
+  const std::string damaged = "turns is missing or damaged";
+  const size_t batches = turns.find("segments\":[[") + std::string("segments\":[[").size();
+  for (const size_t at : {size_t{0}, turns.find("events"), batches, turns.size() - 1}) {
+    std::string odd = turns;
+    odd[at] = static_cast<char>(odd[at] ^ 1);
+    write(odd);
+    refused(crossbow("train --replay run --out odd"), 1, damaged);
+  }
+  write(turns.substr(0, turns.size() / 2));
+  refused(crossbow("train --replay run --out odd"), 1, damaged);
+  std::filesystem::remove(path("run") / "turns");
+  refused(crossbow("train --replay run --out odd"), 1, damaged);
+
+  trained(cluster(2, free("--model logistic --json --out more --sync gossip-push")));
+  trained(cluster(3, "train --resume more --epochs 3 --json"));
+  refused(crossbow("train --replay more --out odd"), 1, damaged);
+}
+
 TEST_F(Cluster, RankZeroAloneSpeaks) {
   const Outcome o = cluster(3, train("--model logistic --out run"));
   ASSERT_EQ(o.code, 0) << o.err;

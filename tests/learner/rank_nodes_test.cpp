@@ -6,9 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "comm/thread_world.h"
 #include "learner/async_runner.h"
+#include "support/error_text.h"
 #include "support/node_states.h"
-#include "support/thread_world.h"
 
 namespace crossbow::testing {
 namespace {
@@ -56,6 +57,21 @@ struct Place {
   }
 };
 
+using Bytes = std::vector<std::byte>;
+
+std::vector<Bytes> contents(const std::vector<EngineBuffer>& buffers, size_t bytes) {
+  std::vector<Bytes> all;
+  for (const EngineBuffer& b : buffers) {
+    all.emplace_back(b.data, b.data + (b.kind == EngineBuffer::Kind::states ? 0 : bytes));
+  }
+  return all;
+}
+
+struct Repeated {
+  std::vector<std::vector<Bytes>> buffers;   // by rank
+  std::vector<std::vector<int32_t>> orders;  // by rank
+};
+
 class RankNodes : public ::testing::TestWithParam<Ranks> {
  protected:
   static AsyncRun run_of(World& world) {
@@ -94,6 +110,30 @@ class RankNodes : public ::testing::TestWithParam<Ranks> {
       }
     });
     return {places[0], places[1]};
+  }
+  /// Two epochs, the second in two segments, of steps that take as long as they do by chance; or
+  /// the same again.
+  static Repeated run(const Repeated* before, uint64_t chance) {
+    const int ranks = GetParam().ranks;
+    Repeated result{std::vector<std::vector<Bytes>>(static_cast<size_t>(ranks)),
+                    std::vector<std::vector<int32_t>>(static_cast<size_t>(ranks))};
+    ThreadWorlds(ranks).run([&](World& world) {
+      const auto r = static_cast<size_t>(world.rank());
+      QuadraticData data;
+      data.seed = chance + r;
+      data.longest_delay_us = 400;
+      AsyncRun own = run_of(world);
+      if (before) {
+        own.settings = {.clock = AsyncSettings::Clock::replayed, .replay = before->orders[r]};
+      }
+      AsyncRunner engine(own);
+      engine->run(engine.segment(data));
+      engine->run(engine.segment(data, 0, 7));
+      engine->run(engine.segment(data, 7, kBatches - 7));
+      result.buffers[r] = contents(engine->state().buffers, engine->snapshot().parameters.size());
+      result.orders[r] = engine->take_turns();
+    });
+    return result;
   }
 
  private:
@@ -153,16 +193,6 @@ TEST_P(RankNodes, ConserveWhatTheyExchange) {
   for (size_t i = 0; i < kInputs; ++i) ASSERT_NEAR(later[i], sum[i], 1e-5) << i;
 }
 
-using Bytes = std::vector<std::byte>;
-
-std::vector<Bytes> contents(const std::vector<EngineBuffer>& buffers, size_t bytes) {
-  std::vector<Bytes> all;
-  for (const EngineBuffer& b : buffers) {
-    all.emplace_back(b.data, b.data + (b.kind == EngineBuffer::Kind::states ? 0 : bytes));
-  }
-  return all;
-}
-
 TEST_P(RankNodes, GoOnWithWhatWasSaved) {
   ThreadWorlds(GetParam().ranks).run([&](World& world) {
     QuadraticData data;
@@ -212,6 +242,22 @@ TEST_P(RankNodes, AllStepInEverySegment) {
     const std::vector<NodeState> nodes = engine->state().place.nodes;
     for (size_t j = 0; j < nodes.size(); ++j) EXPECT_GT(nodes[j].report.updates, before[j]) << j;
   });
+}
+
+TEST_P(RankNodes, ComeToTheSameBitsInTheSameOrder) {
+  const Repeated first = run(nullptr, 1);
+  for (const uint64_t chance : {100, 200}) {
+    const Repeated again = run(&first, chance);
+    EXPECT_EQ(again.orders, first.orders);
+    EXPECT_EQ(again.buffers, first.buffers);
+  }
+}
+
+TEST_P(RankNodes, SayThatAnOrderEndsTooEarly) {
+  Repeated first = run(nullptr, 1);
+  for (auto& order : first.orders) order.resize(order.size() / 2);
+  const std::string error = error_of([&] { run(&first, 2); });
+  EXPECT_NE(error.find("the order to be replayed ends"), std::string::npos) << error;
 }
 
 constexpr std::array<std::string_view, 7> kSyncs{

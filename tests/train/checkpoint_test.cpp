@@ -44,6 +44,7 @@ Checkpoint sample(int64_t epoch = 3) {
   c.history.push_back({.epoch = 2, .train_loss = 0.2});
   c.plan = {{"conv1 forward", "jit_wino"}, {"conv2 \"x\"", "jit"}};
   c.metrics_bytes = 321;
+  c.turns_bytes = 123;
   using Role = Checkpoint::Role;
   const auto add = [&](const char* name, Role role, int64_t index, const Shape& shape,
                        std::vector<float> values) {
@@ -67,6 +68,8 @@ TEST(Checkpoint, ComesBackWhole) {
   const Checkpoint c = sample(), d = decoded(encoded(c));
   EXPECT_EQ(d.options.model, "lenet");
   EXPECT_EQ(d.options.lr, c.options.lr);
+  EXPECT_EQ(d.metrics_bytes, c.metrics_bytes);
+  EXPECT_EQ(d.turns_bytes, c.turns_bytes);
   EXPECT_EQ(d.image, c.image);
   EXPECT_EQ(d.class_names, c.class_names);
   EXPECT_EQ(d.normalisation->mean, c.normalisation->mean);

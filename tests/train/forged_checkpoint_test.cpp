@@ -121,7 +121,7 @@ TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
   }
   for (const char* place :
        {"/position/step", "/position/exchanges", "/position/since_exchange", "/position/changes",
-        "/position/logged_rows", "/metrics_bytes", "/samples"}) {
+        "/position/logged_rows", "/metrics_bytes", "/turns_bytes", "/samples"}) {
     for (const json& wrong : {json(-1), json("text"), json(1.5)}) expect_refused(place, wrong);
   }
   for (const char* place : {"/position/seconds", "/position/waiting_seconds",
@@ -132,6 +132,7 @@ TEST_F(ForgedCheckpoint, IsRefusedIfANumberIsOutOfRange) {
   expect_refused("/position/arrangement/threads_per_learner", 0);
   expect_refused("/position/batch", 60000 / 16 + 1);
   expect_refused("/metrics_bytes", int64_t{1} << 60);
+  expect_refused("/turns_bytes", int64_t{1} << 60);
   expect_refused("/image", json::array({28, 28}));
   expect_refused("/image", json::array({1 << 20, 1 << 20, 1 << 20}));
   expect_refused("/config", "batch = 0");
