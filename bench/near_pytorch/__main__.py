@@ -5,6 +5,7 @@ norm is that of training. Needs PyTorch and torchvision, and the program net_ste
     cmake --preset release -DCROSSBOW_BENCHMARKS=ON && cmake --build --preset release --target net_step
     python3 -m bench.near_pytorch gradients
     python3 -m bench.near_pytorch losses --model resnet-50 --batch 32 --side 96 --lr 0.01
+    python3 -m bench.near_pytorch losses --zero-init --lr 0.00125
 """
 
 import json
@@ -31,7 +32,7 @@ class Net:
     def __init__(self, name, make, side=96, auxiliary=(), reference=True, **options):
         self.name, self.side, self.reference = name, side, reference
         self.auxiliary = [float(np.float32(weight)) for weight in auxiliary]
-        self.make = lambda: make(num_classes=CLASSES, **options)
+        self.make = lambda **more: make(num_classes=CLASSES, **options, **more)
 
 
 INITIALISED = {"init_weights": False}
@@ -49,16 +50,18 @@ NETS = [
 ]
 
 
-def made(net, seed):
-    """With scales and shifts that are not those of a new net, and epsilons as f32 has them."""
+def made(net, seed, zero_init=False):
+    """With scales and shifts that are not those of a new net, and epsilons as f32 has them; or a
+    resnet as recipes begin it, whose residual branches add nothing."""
     torch.manual_seed(seed)
-    module = net.make().train()
+    module = net.make(**({"zero_init_residual": True} if zero_init else {})).train()
     for layer in module.modules():
         if isinstance(layer, nn.Dropout):
             layer.p = 0.0
         if isinstance(layer, nn.BatchNorm2d):
-            nn.init.uniform_(layer.weight, 0.5, 1.5)
-            nn.init.uniform_(layer.bias, -0.2, 0.2)
+            if not zero_init:
+                nn.init.uniform_(layer.weight, 0.5, 1.5)
+                nn.init.uniform_(layer.bias, -0.2, 0.2)
             layer.eps = float(np.float32(layer.eps))
     return module
 
@@ -185,8 +188,9 @@ def torch_losses(module, net, images, labels, batch, lr):
     return np.array(losses)
 
 
-def compare_losses(net, batch, side, steps, lr, seed):
-    module, (images, labels) = made(net, seed), pictures(batch * steps, side, seed)
+def compare_losses(net, batch, side, steps, lr, seed, zero_init):
+    module = made(net, seed, zero_init)
+    images, labels = pictures(batch * steps, side, seed)
     state = {name: t.clone() for name, t in module.state_dict().items()}
     with tempfile.TemporaryDirectory() as place:
         path = pathlib.Path(place) / "in"
@@ -211,12 +215,14 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=1)
+    about = "of losses: torchvision's zero_init_residual"
+    parser.add_argument("--zero-init", action="store_true", help=about)
     options = parser.parse_args()
     torch.set_num_threads(2)
     if options.what == "losses":
         net = next(net for net in NETS if net.name == options.model)
         row = compare_losses(net, options.batch or 32, options.side, options.steps, options.lr,
-                             options.seed)
+                             options.seed, options.zero_init)
         print(table(["", "Crossbow, f32", "PyTorch, f32"], [[net.name, *row]]))
         return
     header, rows = ["net", "side", "by", "outputs", "gradients", "worst tensor"], []
