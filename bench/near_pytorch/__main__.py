@@ -52,7 +52,7 @@ NETS = [
 
 def made(net, seed, zero_init=False):
     """With scales and shifts that are not those of a new net, and epsilons as f32 has them; or a
-    resnet as recipes begin it, whose residual branches add nothing."""
+    resnet whose residual branches add nothing."""
     torch.manual_seed(seed)
     module = net.make(**({"zero_init_residual": True} if zero_init else {})).train()
     for layer in module.modules():
