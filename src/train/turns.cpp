@@ -121,20 +121,25 @@ std::optional<std::string> encode_turns(const RankTurns& turns) {
   return head.dump() + '\n' + events;
 }
 
-RankTurns read_rank_turns(const fs::path& folder, int64_t bytes, int ranks, int nodes) {
-  const fs::path path = folder / kTurnsFile;
-  const std::string text = read_first(path, bytes);
+RankTurns decode_turns(std::string_view text, int ranks, int nodes) {
   RankTurns turns;
   turns.events.resize(static_cast<size_t>(ranks));
   try {
-    std::string_view rest = text;
     do {
-      take_block(rest, nodes, turns);
-    } while (!rest.empty());
-  } catch (const std::exception&) {
-    fail("cannot repeat {}: its file {} is missing or damaged", folder.string(), kTurnsFile);
+      take_block(text, nodes, turns);
+    } while (!text.empty());
+  } catch (const json::exception& e) {
+    fail("it is damaged: {}", e.what());
   }
   return turns;
+}
+
+RankTurns read_rank_turns(const fs::path& folder, int64_t bytes, int ranks, int nodes) {
+  try {
+    return decode_turns(read_first(folder / kTurnsFile, bytes), ranks, nodes);
+  } catch (const Error&) {
+    fail("cannot repeat {}: its file {} is missing or damaged", folder.string(), kTurnsFile);
+  }
 }
 
 }  // namespace crossbow

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace crossbow {
@@ -30,6 +31,8 @@ struct RankTurns {
 
 /// Nothing if an event has no code.
 std::optional<std::string> encode_turns(const RankTurns& turns);
+/// Of ranks with as many nodes each. Throws Error for what encode_turns has not written for them.
+RankTurns decode_turns(std::string_view text, int ranks, int nodes);
 /// Of the run in that folder, the first bytes of its file; of ranks with as many nodes each. Throws
 /// Error if they are not there, damaged, or of other ranks.
 RankTurns read_rank_turns(const std::filesystem::path& folder, int64_t bytes, int ranks, int nodes);
