@@ -49,9 +49,20 @@ void expect(bool is_so) {
   if (!is_so) fail("it is damaged");
 }
 
+std::vector<int64_t> whole_numbers(const json& value) {
+  constexpr uint64_t kMost = uint64_t{1} << 53;
+  std::vector<int64_t> numbers;
+  expect(value.is_array());
+  for (const json& number : value) {
+    expect(number.is_number_unsigned() && number.get<uint64_t>() <= kMost);
+    numbers.push_back(number.get<int64_t>());
+  }
+  return numbers;
+}
+
 RankTurns::Segment segment_from(const json& value, int ranks) {
-  const auto numbers = value.get<std::vector<int64_t>>();
-  expect(!numbers.empty() && std::ranges::all_of(numbers, [](int64_t n) { return n >= 0; }));
+  const std::vector<int64_t> numbers = whole_numbers(value);
+  expect(!numbers.empty());
   RankTurns::Segment segment{numbers[0], {numbers.begin() + 1, numbers.end()}};
   const auto& shares = segment.shares;
   const bool shared = std::ssize(shares) == ranks && std::ranges::find(shares, 0) == shares.end();
@@ -69,13 +80,14 @@ void take_block(std::string_view& text, int nodes, RankTurns& turns) {
   for (const json& segment : head.at("segments")) {
     turns.segments.push_back(segment_from(segment, ranks));
   }
-  const auto counts = head.at("events").get<std::vector<size_t>>();
+  const std::vector<int64_t> counts = whole_numbers(head.at("events"));
   expect(std::ssize(counts) == ranks);
-  for (const size_t count : counts) expect(count <= text.size() / sizeof(uint16_t));
-  const size_t bytes = std::reduce(counts.begin(), counts.end()) * sizeof(uint16_t);
+  for (const int64_t count : counts) expect(count <= std::ssize(text));
+  const size_t bytes =
+      static_cast<size_t>(std::reduce(counts.begin(), counts.end())) * sizeof(uint16_t);
   expect(bytes <= text.size() && checksum(head, text.substr(0, bytes)) == head.at(kChecksum));
   for (int r = 0; r < ranks; ++r) {
-    for (size_t e = 0; e < counts[static_cast<size_t>(r)]; ++e) {
+    for (int64_t e = 0; e < counts[static_cast<size_t>(r)]; ++e) {
       uint16_t code;
       std::memcpy(&code, text.data(), sizeof code);
       text.remove_prefix(sizeof code);
