@@ -85,7 +85,7 @@ class ThreadWorlds::ThreadMail final : public Mail {
     return rooms_.emplace_back(vector_bytes_, static_cast<int>(rooms_.size()));
   }
   void open(Receiver& receiver) override {
-    thread_ = std::thread([this, &receiver] { work(receiver); });
+    thread_ = start_thread([this, &receiver] { work(receiver); });
   }
   void send(int rank, const Header& header, Room& room) override {
     put(rank, header, room, nullptr);
