@@ -14,9 +14,12 @@ RankShares::RankShares(int ranks, int learners)
 
 bool RankShares::measure(int64_t first, int64_t batches, std::span<const double> seconds,
                          int64_t most) {
-  if (batches < round_) return false;             // some have had less than their share
-  if (!std::exchange(warm_, true)) return false;  // a first step takes longer
-  constexpr double kNew = 0.5;                    // of a smoothed speed
+  if (batches < round_) return false;  // some have had less than their share
+  constexpr double kTypical = 0.05;    // seconds; first steps are not
+  const bool is_new = seen_ == 0;
+  seen_ += std::ranges::max(seconds);
+  if (is_new || seen_ < kTypical) return false;
+  constexpr double kNew = 0.5;  // of a smoothed speed
   const bool is_first = speeds_.empty();
   speeds_.resize(counts_.size());
   for (size_t r = 0; r < counts_.size(); ++r) {
@@ -24,12 +27,15 @@ bool RankShares::measure(int64_t first, int64_t batches, std::span<const double>
     const double speed = static_cast<double>(done) / std::max(seconds[r], 1e-6);
     speeds_[r] = is_first ? speed : (1 - kNew) * speeds_[r] + kNew * speed;
   }
-  constexpr double kGood = 0.97, kWorth = 0.05;
+  constexpr double kFair = 0.95, kGood = 0.97;
   const double now = efficiency(counts_);
-  double best = now + kWorth;
+  if (now >= kFair) return false;
+  double best = now + std::min(1 - kFair, (1 - now) / 2);
   bool changed = false;
-  for (int64_t round = learners_; round <= std::max(most, learners_) && best < kGood;
-       round += learners_) {
+  constexpr double kRound = 0.5;  // seconds
+  const double in_time = kRound * std::reduce(speeds_.begin(), speeds_.end());
+  most = std::min(most, static_cast<int64_t>(in_time));
+  for (int64_t round = learners_; round <= std::max(most, learners_); round += learners_) {
     Counts counts = counts_for(round);
     const double efficiency = this->efficiency(counts);
     if (efficiency <= best) continue;
@@ -37,6 +43,7 @@ bool RankShares::measure(int64_t first, int64_t batches, std::span<const double>
     round_ = round;
     counts_ = std::move(counts);
     changed = true;
+    if (best >= kGood) break;
   }
   return changed;
 }

@@ -19,9 +19,11 @@ class RankShares {
   /// From now on shares are counted from that batch of the epoch.
   void begin_at(int64_t batch) { begin_ = batch; }
   /// By how long each rank took for its share of these batches. Whether shares change: only where
-  /// that saves some percent of the time. A round has at most so many batches.
+  /// more than a twentieth of the time is lost, if that saves as much or half of the loss. A round
+  /// has at most so many batches, or about half a second's.
   bool measure(int64_t first, int64_t batches, std::span<const double> seconds, int64_t most);
 
+  bool are_measured() const { return !speeds_.empty(); }
   /// Those of another run, which has measured; they change.
   void adopt(std::vector<int64_t> counts);
   /// Of a round, by rank.
@@ -38,7 +40,7 @@ class RankShares {
 
   const int64_t learners_;      // of all ranks
   std::vector<double> speeds_;  // batches a second, smoothed
-  bool warm_ = false;           // a first segment has been seen
+  double seen_ = 0;             // seconds of training
   int64_t round_, begin_ = 0;
   Counts counts_;  // of a round, by rank
 };

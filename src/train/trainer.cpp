@@ -11,10 +11,10 @@
 #include "train/clock_config.h"
 #include "train/cluster.h"
 #include "train/initial_weights.h"
-#include "train/nodes_config.h"
 #include "train/recipe.h"
 #include "train/result.h"
 #include "train/run_data.h"
+#include "train/turns.h"
 
 namespace crossbow {
 namespace {
@@ -82,8 +82,9 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
   const bool other_ranks = from && from->position.ranks != world_size();
   if (!from || other_ranks) move_rate();
   if (folder_ && other_ranks) folder_->forget_turns();
-  if (shares_ && from) turns_.segments.push_back({0, shares_->counts()});
-  if (repeats_ranks()) to_repeat_ = segments_to_repeat(config_.options);
+  if (world()) {
+    ranks_.emplace(team, config_.options, from != nullptr, saves_, batches_->batches());
+  }
   const int most = config_.teams.back().arrangement.learners;
   search_.limit(team_->affordable(config_, *dataset_, most));
   observer.note(promise(config_, search_.choice(), tuner_.save()));
@@ -108,7 +109,6 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_);
   if (world() && world_rank() == 0) share_choices();
   observer_.progress.phase = phase;
-  if (world() && team.async) shares_.emplace(world_size(), team.learners_here());
   position_.arrangement = team.arrangement;
   position_.ranks = world_size();
   Engine& engine = *team_->engine;
@@ -296,10 +296,9 @@ bool Trainer::train_segment() {
   if (const int64_t round = engine().round(); round > 0) {
     left = std::min(left, round - first % round);
   }
-  if (world()) {
-    const int64_t round = shares_ ? shares_->round() : k;
-    left = std::min(left, std::max<int64_t>(1, most_iterations_ * k / round) * round);
-    if (repeats_ranks()) left = segment_to_repeat().batches;
+  if (ranks_) {
+    left = ranks_->length(left);
+    if (ranks_->has_new_shares()) begin_batches();
   }
 
   Segment segment;
@@ -308,7 +307,7 @@ bool Trainer::train_segment() {
   segment.epoch_batches = batches_->batches();
   segment.first_batch = first;
   segment.batches = team_->config.async || iterations > left / k ? left : iterations * k;
-  if (shares_) segment.share = shares_->of(world_rank());
+  if (const auto share = ranks_ ? ranks_->share() : std::nullopt) segment.share = *share;
   segment.after_first_drop = drops > 0;
   if (const auto loss = engine().next_loss(segment)) {
     if (loss->batches == 0) {
@@ -335,11 +334,10 @@ bool Trainer::train_segment() {
   };
   search_.begin_segment();
   const int64_t done = run(segment);
-  const bool to_stop = world() && meet(done, seconds_since(start));
+  const bool to_stop = ranks_ && meet(first, done, seconds_since(start));
   report(first, done, done == segment.batches);
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().threads();
-  if (shares_) share_out(first, done);
 
   position_.engine = engine().state().place;
   make_changes();
@@ -348,61 +346,16 @@ bool Trainer::train_segment() {
   return true;
 }
 
-bool Trainer::meet(int64_t done, double seconds) {
-  merge(std::span(losses_).first(static_cast<size_t>(done)));
-  constexpr double kSegment = 0.5;  // seconds
-  const double iterations = static_cast<double>(done) / engine().all_learners();
-  const auto most = std::llround(kSegment * iterations / std::max(seconds, 1e-6));
-  most_iterations_ = agreed(std::clamp<int64_t>(most, 1, 1 << 20));
+bool Trainer::meet(int64_t first, int64_t done, double seconds) {
+  const auto losses = std::span(losses_).first(static_cast<size_t>(done));
+  ranks_->end(first, losses, seconds, engine().share_seconds());
+  if (!saves_) engine().take_turns();  // which nobody writes down
   return any_rank_is_to_stop();
-}
-
-void Trainer::share_out(int64_t first, int64_t done) {
-  constexpr int64_t kRounds = 4;  // of an epoch, at least
-  const int64_t most =
-      std::min(batches_->batches() / kRounds, most_iterations_ * engine().all_learners());
-  const std::vector<double> seconds = of_all_ranks(engine().share_seconds());
-  RankTurns::Segment segment{done, {}};
-  if (repeats_ranks()) {
-    segment.shares = to_repeat_.back().shares;
-    to_repeat_.pop_back();
-    adopt(segment.shares);
-  } else if (shares_->measure(first, done, seconds, most)) {
-    segment.shares = shares_->counts();
-    begin_batches();
-  }
-  if (saves_) {
-    turns_.segments.push_back(std::move(segment));
-  } else {
-    engine().take_turns();
-  }
-}
-
-const RankTurns::Segment& Trainer::segment_to_repeat() {
-  while (!to_repeat_.empty() && to_repeat_.back().batches == 0) {
-    turns_.segments.push_back(to_repeat_.back());
-    adopt(to_repeat_.back().shares);
-    to_repeat_.pop_back();
-  }
-  const int64_t left = batches_->batches() - position_.batch;
-  if (to_repeat_.empty() || to_repeat_.back().batches > left) {
-    fail("cannot repeat {}: its file {} is of another run", config_.replay, kTurnsFile);
-  }
-  return to_repeat_.back();
-}
-
-void Trainer::adopt(const std::vector<int64_t>& shares) {
-  if (shares.empty()) return;
-  shares_->adopt(shares);
-  begin_batches();
 }
 
 /// From the position on; what was made ahead is lost.
 void Trainer::begin_batches() {
-  if (shares_) {
-    shares_->begin_at(position_.batch);
-    batches_->serve(0, shares_->of(world_rank()));
-  }
+  if (ranks_) ranks_->serve(position_.batch, *batches_);
   batches_->start(position_.epoch, position_.batch);
 }
 
@@ -543,7 +496,8 @@ void Trainer::save(const Replica& model) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step, recorder_.rate_at(position_.batch));
   }
-  const std::optional<std::string> turns = take_turns();
+  const std::vector<int32_t> own = engine().take_turns();
+  const auto turns = ranks_ ? ranks_->take_turns(own) : std::optional(encode_turns(own));
   if (folder_) {
     note_open_search();
     if (!turns) folder_->forget_turns();
@@ -559,14 +513,6 @@ void Trainer::save(const Replica& model) {
   save_checkpoint(folder_->path(), checkpoint);
   saved_ = position_;
   save_timer_.restart();
-}
-
-std::optional<std::string> Trainer::take_turns() {
-  const std::vector<int32_t> own = engine().take_turns();
-  if (!shares_) return encode_turns(own);
-  RankTurns turns = std::exchange(turns_, {});
-  turns.events = gathered_on_first(own);
-  return folder_ && !turns.segments.empty() ? encode_turns(turns) : "";
 }
 
 /// A change that changes nothing: whoever goes on from an older checkpoint does not search before

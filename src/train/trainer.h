@@ -10,7 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/learner_search.h"
 #include "train/notes.h"
-#include "train/rank_shares.h"
+#include "train/rank_segments.h"
 #include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/save_timer.h"
@@ -18,7 +18,6 @@
 #include "train/step_recorder.h"
 #include "train/team.h"
 #include "train/train.h"
-#include "train/turns.h"
 
 namespace crossbow {
 
@@ -61,17 +60,8 @@ class Trainer {
   /// Of a cluster: hands the kernels that rank 0 has chosen to the others.
   void share_choices();
   /// Of a cluster: all ranks have done so many batches of a segment. Whether one is to stop.
-  bool meet(int64_t done, double seconds);
+  bool meet(int64_t first, int64_t done, double seconds);
   bool any_rank_is_to_stop();
-  /// The same, of asynchronous nodes: ranks that are quicker take more batches from now on.
-  void share_out(int64_t first, int64_t done);
-  bool repeats_ranks() const { return shares_ && !config_.replay.empty(); }
-  /// The next segment of the run that is repeated; before, the shares that it was resumed with.
-  const RankTurns::Segment& segment_to_repeat();
-  void adopt(const std::vector<int64_t>& shares);
-  /// What chance has decided since the last call, to be written down, of ranks by the one that has
-  /// the folder; nothing if it cannot be.
-  std::optional<std::string> take_turns();
   void begin_batches();
   void move_rate();
   void tell_team();
@@ -121,12 +111,9 @@ class Trainer {
   const bool saves_;         // whether there is one
   const bool salvaged_;      // goes on from what ranks that are lost have left
   SaveTimer save_timer_;
-  std::optional<BestCheckpoint> best_;         // with --keep-best
-  std::vector<float> losses_;                  // of a segment, by batch
-  int64_t most_iterations_ = 4;                // of a cluster's segment
-  std::optional<RankShares> shares_;           // of a cluster's asynchronous nodes
-  RankTurns turns_;                            // of these, since the last checkpoint
-  std::vector<RankTurns::Segment> to_repeat_;  // if the run repeats another, the last one first
+  std::optional<BestCheckpoint> best_;  // with --keep-best
+  std::vector<float> losses_;           // of a segment, by batch
+  std::optional<RankSegments> ranks_;   // of a cluster
   Position position_;
   std::vector<EpochRecord> history_;
   StepRecorder recorder_;

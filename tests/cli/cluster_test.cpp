@@ -14,6 +14,7 @@
 #include "support/paths.h"
 #include "train/checkpoints.h"
 #include "train/train.h"
+#include "train/turns.h"
 
 namespace crossbow::testing {
 namespace {
@@ -295,6 +296,25 @@ TEST_F(Cluster, OneProcessRepeatsAsynchronousRanksToTheBit) {
   }
   const Outcome third = crossbow("train --json --replay sgp-2-2 --out third");
   expect_same_state(checkpoint("sgp-2"), (trained(third), checkpoint("third")));
+}
+
+/// Of a run that was resumed, too, where shares begin anew.
+TEST_F(Cluster, OneProcessRepeatsSharesThatFollowSpeeds) {
+  trained(cluster(2,
+                  "train --json --model mlp:layers=1,width=256 --data digits --epochs 1 --out run "
+                  "--learners 1 --threads-per-learner 1 --lr-schedule fixed --sync gossip-push "
+                  "--straggler 1:4"));
+  const json before = trained(cluster(2, "train --json --epochs 2 --resume run"));
+  const RankTurns turns = read_rank_turns(path("run"), checkpoint("run").turns_bytes, 2, 1);
+  const auto is_uneven = [](const RankTurns::Segment& segment) {
+    return !segment.shares.empty() && segment.shares[0] != segment.shares[1];
+  };
+  EXPECT_TRUE(std::ranges::any_of(turns.segments, is_uneven));
+  const json again = trained(crossbow("train --json --replay run --out again"));
+  for (size_t e = 0; e < 2; ++e) {
+    EXPECT_EQ(again["history"][e]["train_loss"], before["history"][e]["train_loss"]) << e;
+  }
+  expect_same_state(checkpoint("run"), checkpoint("again"));
 }
 
 TEST_F(Cluster, RefusesToRepeatWhatHasNoOrder) {

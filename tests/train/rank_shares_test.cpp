@@ -5,7 +5,7 @@
 namespace crossbow {
 namespace {
 
-using Seconds = std::vector<double>;
+using Times = std::vector<double>;
 
 constexpr int64_t kMost = 24;  // batches of a round
 
@@ -16,12 +16,12 @@ std::vector<int64_t> counts(const RankShares& shares, int ranks) {
   return counts;
 }
 
-/// A segment of ranks that take so long for a batch each.
-bool train(RankShares& shares, int64_t batches, const Seconds& of_a_batch) {
-  Seconds seconds;
+/// A segment of ranks that take so many centiseconds for a batch each.
+bool train(RankShares& shares, int64_t batches, const Times& of_a_batch) {
+  Times seconds;
   for (size_t r = 0; r < of_a_batch.size(); ++r) {
     const int64_t n = shares.of(static_cast<int>(r)).count_in(0, batches);
-    seconds.push_back(0.001 + static_cast<double>(n) * of_a_batch[r]);
+    seconds.push_back(0.01 * (0.001 + static_cast<double>(n) * of_a_batch[r]));
   }
   return shares.measure(0, batches, seconds, kMost);
 }
@@ -61,6 +61,25 @@ TEST(RankShares, FollowTheSpeeds) {
   EXPECT_NEAR(static_cast<double>(n[0]) / static_cast<double>(n[1]), 1, 0.1);
 }
 
+TEST(RankShares, ARoundHasAboutHalfASecond) {
+  RankShares shares(4, 1);
+  const Times slow = {5, 20, 5, 5};
+  train(shares, 4, slow);
+  EXPECT_TRUE(train(shares, 4, slow));
+  EXPECT_EQ(counts(shares, 4), (std::vector<int64_t>{5, 1, 5, 5}));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(train(shares, 48, slow));
+
+  RankShares slower(4, 1);
+  for (int i = 0; i < 5; ++i) train(slower, 24, {15, 60, 15, 15});
+  EXPECT_EQ(slower.round(), 8);
+}
+
+TEST(RankShares, FirstStepsDoNotCount) {
+  RankShares shares(2, 1);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(train(shares, 2, {0.1, 1}));
+  EXPECT_TRUE(train(shares, 2, {0.1, 1}));
+}
+
 /// Of a segment that is shorter than a round some ranks have nothing.
 TEST(RankShares, AreNotLedAstrayByAnEpochsEnd) {
   RankShares shares(4, 1);
@@ -76,6 +95,15 @@ TEST(RankShares, AFewPercentAreNotWorthAChange) {
   RankShares shares(2, 1);
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(train(shares, 40, {1, 1.05}));
   EXPECT_EQ(shares.round(), 2);
+}
+
+/// Whatever part of more than a twentieth is lost.
+TEST(RankShares, MoreThanAFewPercentAre) {
+  for (const double slow : {1.12, 1.2, 1.5, 2.0, 3.0, 5.0}) {
+    RankShares shares(2, 1);
+    for (int i = 0; i < 4; ++i) train(shares, 200, {0.1, 0.1 * slow});
+    EXPECT_GT(shares.counts()[0], shares.counts()[1]) << slow;
+  }
 }
 
 TEST(RankShares, EachRankHasSomeOfARoundThatIsNotTooLong) {
