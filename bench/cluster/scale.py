@@ -2,8 +2,9 @@
 to scale distributed deep learning?", that asynchronous algorithms are ahead on up to about 32
 nodes, and synchronous SGD on more.
 
-A small net learns MNIST with shifts, batch 4 a node, at a rate that drops twice. `crossbow simulate`
-gives the virtual time to the target accuracy; neither the load of the machine nor its speed matters.
+A small net learns MNIST with shifts, or resnet-20 CIFAR-10, batch 4 a node, at a rate that drops twice.
+`crossbow simulate` gives the virtual time to the target accuracy; neither the load of the machine nor
+its speed matters.
 Every finished run is a line of the results, so a command may be stopped at any time; given again, it
 goes on where it was.
 """
@@ -27,18 +28,33 @@ EXAMPLES = """
 Examples:
   python3 -m bench.cluster.scale --mnist DIR --quick              minutes
   nice -n 19 python3 -m bench.cluster.scale --mnist DIR           hours; may share the machine
+  nice -n 19 python3 -m bench.cluster.scale --cifar DIR           the same, with resnet-20
   python3 -m bench.cluster.scale --table --plot docs/clusters.svg
 """
-MODEL, PARAMETERS = "mlp:layers=1,width=64,activation=relu", 50890
-BATCH, EPOCHS, DROPS, TARGET = 4, 10, (5, 8), 0.97
+BATCH = 4
 STEP = 0.001  # seconds, of an ordinary node
 ALGORITHMS = ["ssgd", "sma", "easgd", "async-easgd", "gossip-pull", "gossip-push"]
 PLAIN = ["async-easgd"]  # without momentum: steps of 1/(1 − 0.9) times the rate move as far
-NODES = [4, 8, 16, 32, 64, 128, 256]
 FAULTY_NODES = [8, 32, 128]
-RATES, MOST_RATES = (0.003, 0.01, 0.03), 6
+MOST_RATES = 6
 FACTOR = 3  # between rates beyond these
 FIELDS = ("train_loss", "test_accuracy", "virtual_seconds", "distance")  # kept of each epoch
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    title: str
+    model: str
+    parameters: int
+    images: int
+    data: str  # before the folder
+    options: tuple[str, ...]
+    epochs: int
+    drops: tuple[int, int]
+    target: float
+    nodes: tuple[int, ...]
+    rates: tuple[float, ...]
+    conditions: tuple[str, ...]  # the first one chooses the rates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +81,37 @@ CONDITIONS = {
     ),
 }
 FAULTY = ["straggler", "lost"]
+TASKS = {
+    "mnist": Task(
+        title="MNIST",
+        model="mlp:layers=1,width=64,activation=relu",
+        parameters=50890,
+        images=60000,
+        data="mnist:",
+        options=("--pad", "2"),
+        epochs=10,
+        drops=(5, 8),
+        target=0.97,
+        nodes=(4, 8, 16, 32, 64, 128, 256),
+        rates=(0.003, 0.01, 0.03),
+        conditions=tuple(CONDITIONS),
+    ),
+    "cifar": Task(
+        title="CIFAR-10",
+        model="resnet-20",
+        parameters=274394,
+        images=50000,
+        data="imagefolder:",
+        options=(),
+        epochs=6,
+        drops=(3, 5),
+        target=0.7,
+        nodes=(8, 32, 128),
+        rates=(0.003, 0.01, 0.03),
+        conditions=("uneven",),
+    ),
+}
+QUICK_NODES, QUICK_CONDITIONS = (4, 32, 256), ("even", "uneven-slow")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,30 +120,33 @@ class Job:
     nodes: int
     condition: str
     rate: float
-    seed: int = 1
+    seed: int
+    task: Task = dataclasses.field(repr=False)
 
     def key(self):
-        fixed = {"model": MODEL, "batch": BATCH, "epochs": EPOCHS, "drops": list(DROPS)}
-        return {**dataclasses.asdict(self), **fixed}
+        task = self.task
+        own = {name: value for name, value in vars(self).items() if name != "task"}
+        fixed = {"model": task.model, "batch": BATCH, "epochs": task.epochs, "drops": list(task.drops)}
+        return {**own, **fixed}
 
     def bandwidth(self):
         """With which a sum takes what the condition says: 2 · (k − 1)/k messages."""
         message = CONDITIONS[self.condition].sum_steps * STEP * self.nodes / (2 * (self.nodes - 1))
-        return 4 * PARAMETERS / message
+        return 4 * self.task.parameters / message
 
     def failures(self):
         """Of the last nodes, evenly over the first drop's time if steps alone took any."""
         count = max(1, round(CONDITIONS[self.condition].lost * self.nodes))
-        until = DROPS[0] * 60000 / BATCH / self.nodes * STEP
+        until = self.task.drops[0] * self.task.images / BATCH / self.nodes * STEP
         times = [until * (i + 1) / (count + 1) for i in range(count)]
         return ",".join(f"{self.nodes - 1 - i}:{time:.6g}" for i, time in enumerate(times))
 
     def options(self):
-        condition = CONDITIONS[self.condition]
+        task, condition = self.task, CONDITIONS[self.condition]
         return [
-            *("--model", MODEL, "--batch", BATCH, "--pad", 2, "--epochs", EPOCHS),
+            *("--model", task.model, "--batch", BATCH, *task.options, "--epochs", task.epochs),
             *("--lr", self.rate * (10 if self.sync in PLAIN else 1), "--lr-scaling", "sqrt"),
-            *("--lr-schedule", "multistep", "--lr-milestones", ",".join(map(str, DROPS))),
+            *("--lr-schedule", "multistep", "--lr-milestones", ",".join(map(str, task.drops))),
             *("--lr-gamma", 0.1),
             *("--nodes", self.nodes, "--sync", self.sync, "--seed", self.seed),
             *("--step-times", condition.times, "--bandwidth", f"{self.bandwidth():.9g}"),
@@ -157,154 +207,171 @@ class Runner:
                 try:
                     record = self.results.add(job, future.result())
                     log(f"{job.nodes} × {job.sync}, {job.condition}, rate {job.rate:g}, "
-                        f"seed {job.seed}: {summary(record)}")
+                        f"seed {job.seed}: {summary(job.task, record)}")
                 except Failed as failure:
                     self.failures += 1
                     log(f"{job}: failed: {failure}")
 
 
-def summary(record):
-    if record["outcome"] == "diverged":
-        return "diverged"
-    return f"{100 * record['history'][-1]['test_accuracy']:.2f} %, {seconds_to_target(record):.4g} s"
-
-
-def seconds_to_target(record):
+def seconds_to_target(task, record):
     """On the virtual clock; infinity if the run did not get there."""
-    times = (e["virtual_seconds"] for e in record["history"] if e["test_accuracy"] >= TARGET)
+    times = (e["virtual_seconds"] for e in record["history"] if e["test_accuracy"] >= task.target)
     return next(times, math.inf)
 
 
-def merit(record):
-    """Less is better: the time to the target, then the error at the end."""
-    last = record["history"][-1]["test_accuracy"] if record["history"] else 0
-    return seconds_to_target(record), 1 - last
+def summary(task, record):
+    if record["outcome"] == "diverged":
+        return "diverged"
+    last = record["history"][-1]["test_accuracy"]
+    return f"{100 * last:.2f} %, {seconds_to_target(task, record):.4g} s"
 
 
-def found(results, **wanted):
-    def matches(job):
-        return all(job[name] == value for name, value in wanted.items())
+class Found:
+    """Of a task's runs, what there is."""
 
-    return [record for record in results.lines.values() if matches(record["job"])]
+    def __init__(self, task, results):
+        self.task = task
+        lines = results.lines.values()
+        self.records = [record for record in lines if record["job"]["model"] == task.model]
+
+    def of(self, **wanted):
+        def matches(job):
+            return all(job[name] == value for name, value in wanted.items())
+
+        return [record for record in self.records if matches(record["job"])]
+
+    def seconds_to_target(self, record):
+        return seconds_to_target(self.task, record)
+
+    def merit(self, record):
+        """Less is better: the time to the target, then the error at the end."""
+        last = record["history"][-1]["test_accuracy"] if record["history"] else 0
+        return self.seconds_to_target(record), 1 - last
+
+    def of_first_seed(self, sync, nodes):
+        """On machines that choose the rate."""
+        return self.of(sync=sync, nodes=nodes, condition=self.task.conditions[0], seed=1)
+
+    def best_rate(self, sync, nodes):
+        """None before these have run."""
+        records = self.of_first_seed(sync, nodes)
+        return min(records, key=self.merit)["job"]["rate"] if records else None
+
+    def further_rate(self, sync, nodes):
+        """Beyond the edge, if the best rate lies there."""
+        rates = sorted(record["job"]["rate"] for record in self.of_first_seed(sync, nodes))
+        best = self.best_rate(sync, nodes)
+        if best is None or len(rates) >= MOST_RATES or best not in (rates[0], rates[-1]):
+            return None
+        return float(f"{best / FACTOR if best == rates[0] else best * FACTOR:.3g}")
+
+    def at_best_rate(self, sync, nodes, condition):
+        rate = self.best_rate(sync, nodes)
+        return self.of(sync=sync, nodes=nodes, condition=condition, rate=rate)
 
 
-def best_rate(results, sync, nodes):
-    """With the first seed on even machines; None before they have run."""
-    records = found(results, sync=sync, nodes=nodes, condition="even", seed=1)
-    return min(records, key=merit)["job"]["rate"] if records else None
-
-
-def further_rate(results, sync, nodes):
-    """Beyond the edge, if the best rate lies there."""
-    rates = sorted(r["job"]["rate"] for r in
-                   found(results, sync=sync, nodes=nodes, condition="even", seed=1))
-    best = best_rate(results, sync, nodes)
-    if best is None or len(rates) >= MOST_RATES or best not in (rates[0], rates[-1]):
-        return None
-    return float(f"{best / FACTOR if best == rates[0] else best * FACTOR:.3g}")
-
-
-def run(runner, args):
-    results = runner.results
+def run(runner, task, args):
     cells = [(sync, k) for k in args.nodes for sync in args.algorithms]
-    rates = RATES[1:2] if args.quick else RATES
-    runner.do([Job(*cell, "even", rate) for cell in cells for rate in rates])
-    while not args.quick:
-        more = [Job(*cell, "even", rate) for cell in cells
-                if (rate := further_rate(results, *cell)) is not None]
-        if all(results.find(job) for job in more):
+    rates = args.rates or (task.rates[1:2] if args.quick else task.rates)
+    runner.do([Job(*cell, task.conditions[0], rate, 1, task) for cell in cells for rate in rates])
+    while not (args.quick or args.rates):
+        found = Found(task, runner.results)
+        more = [Job(*cell, task.conditions[0], rate, 1, task) for cell in cells
+                if (rate := found.further_rate(*cell)) is not None]
+        if all(runner.results.find(job) for job in more):
             break
         runner.do(more)
-    chosen = {cell: rate for cell in cells if (rate := best_rate(results, *cell)) is not None}
+    found = Found(task, runner.results)
+    chosen = {cell: rate for cell in cells if (rate := found.best_rate(*cell)) is not None}
     for seed in range(1, args.seeds + 1):
         jobs = []
-        for condition in ("even", "uneven-slow") if args.quick else CONDITIONS:
+        for condition in QUICK_CONDITIONS if args.quick else task.conditions:
             for (sync, k), rate in chosen.items():
                 if condition in FAULTY and k not in FAULTY_NODES:
                     continue
-                jobs.append(Job(sync, k, condition, rate, seed))
+                jobs.append(Job(sync, k, condition, rate, seed, task))
         runner.do(jobs)
-
-
-def at_best_rate(results, sync, nodes, condition):
-    rate = best_rate(results, sync, nodes)
-    return found(results, sync=sync, nodes=nodes, condition=condition, rate=rate)
 
 
 def median(records, value):
     return statistics.median(map(value, records))
 
 
-def time_cell(records):
+def time_cell(found, records):
     """Seconds to the target, or the best accuracy that was not enough."""
     if not records:
         return "–"
     if all(record["outcome"] == "diverged" for record in records):
         return "diverged"
-    time = median(records, seconds_to_target)
+    time = median(records, found.seconds_to_target)
     if math.isfinite(time):
         return f"{time:.3g}"
     best = median(records, lambda r: max((e["test_accuracy"] for e in r["history"]), default=0))
     return f"({100 * best:.2f} %)"
 
 
-def drops_cell(records):
+def last_cell(records):
+    """The accuracy in the end."""
+    whole = [record for record in records if record["outcome"] == "complete"]
+    return f"{100 * median(whole, lambda r: r['history'][-1]['test_accuracy']):.2f} %" if whole else "–"
+
+
+def drops_cell(task, records):
     """The training loss in the epochs before and after each drop, and the spread at the end."""
     whole = [record for record in records if record["outcome"] == "complete"]
     if not whole:
         return "–"
     losses = [median(whole, lambda r, e=e: r["history"][e - 1]["train_loss"])
-              for drop in DROPS for e in (drop, drop + 1)]
+              for drop in task.drops for e in (drop, drop + 1)]
     spread = median(whole, lambda r: r["history"][-1]["distance"] or 0)
     return f"{losses[0]:.3f} → {losses[1]:.3f}, {losses[2]:.3f} → {losses[3]:.3f}; {spread:.2g}"
 
 
-def rate_cell(results, sync, nodes):
-    rate = best_rate(results, sync, nodes)
+def rate_cell(rate):
     return "–" if rate is None else f"{rate:g}"
 
 
-def rows_of(results, nodes, cell):
-    names = sorted({record["job"]["sync"] for record in results.lines.values()}, key=ALGORITHMS.index)
-    return [[name, *(cell(name, k) for k in nodes)] for name in names]
+def tables(task, results):
+    found = Found(task, results)
+    nodes = sorted({record["job"]["nodes"] for record in found.records})
+    seeds = max((record["job"]["seed"] for record in found.records), default=0)
+    names = sorted({record["job"]["sync"] for record in found.records}, key=ALGORITHMS.index)
 
+    def rows(ks, cell):
+        return table(["nodes", *map(str, ks)], [[name, *(cell(name, k) for k in ks)] for name in names])
 
-def tables(results):
-    nodes = sorted({record["job"]["nodes"] for record in results.lines.values()})
-    seeds = max((record["job"]["seed"] for record in results.lines.values()), default=0)
-    header = ["nodes", *map(str, nodes)]
-    for name, condition in CONDITIONS.items():
-        ks = [k for k in nodes if found(results, nodes=k, condition=name)]
+    for name in task.conditions:
+        ks = [k for k in nodes if found.of(nodes=k, condition=name)]
         if not ks:
             continue
-        yield (f"Virtual seconds to {TARGET:.0%}, {condition.title}; medians of seeds (at most "
-               f"{seeds}); in brackets the best accuracy within {EPOCHS} epochs:\n")
-        cell = lambda sync, k, name=name: time_cell(at_best_rate(results, sync, k, name))  # noqa: E731
-        yield table(["nodes", *map(str, ks)], rows_of(results, ks, cell))
+        yield (f"{task.title}: virtual seconds to {task.target:.0%}, {CONDITIONS[name].title}; medians of "
+               f"seeds (at most {seeds}); in brackets the best accuracy within {task.epochs} epochs:\n")
+        yield rows(ks, lambda sync, k, name=name: time_cell(found, found.at_best_rate(sync, k, name)))
     yield "Best rates:\n"
-    yield table(header, rows_of(results, nodes, lambda sync, k: rate_cell(results, sync, k)))
+    yield rows(nodes, lambda sync, k: rate_cell(found.best_rate(sync, k)))
+    yield f"Accuracy after the last epoch, {CONDITIONS['uneven'].title}:\n"
+    yield rows(nodes, lambda sync, k: last_cell(found.at_best_rate(sync, k, "uneven")))
     yield "Training loss in the epochs before and after both drops; the nodes' spread at the end:\n"
-    cell = lambda sync, k: drops_cell(at_best_rate(results, sync, k, "uneven"))  # noqa: E731
     ks = [k for k in nodes if k in FAULTY_NODES or k == nodes[-1]]
-    yield table(["nodes", *map(str, ks)], rows_of(results, ks, cell))
+    yield rows(ks, lambda sync, k: drops_cell(task, found.at_best_rate(sync, k, "uneven")))
 
 
-def plot(results, condition):
+def plot(task, results, condition):
     """Time to the target over the number of nodes, both by powers of two."""
-    points = {}
+    points, found = {}, Found(task, results)
     for sync in ALGORITHMS:
-        for k in NODES:
-            records = at_best_rate(results, sync, k, condition)
-            time = median(records, seconds_to_target) if records else math.inf
+        for k in task.nodes:
+            records = found.at_best_rate(sync, k, condition)
+            time = median(records, found.seconds_to_target) if records else math.inf
             if math.isfinite(time):
                 points.setdefault(sync, []).append((math.log2(k), math.log2(time)))
     times = [y for line in points.values() for _, y in line]
     low, high = math.floor(min(times)), math.ceil(max(times))
-    title = f"Virtual seconds to {TARGET:.0%} on MNIST, {CONDITIONS[condition].title}"
+    title = f"Virtual seconds to {task.target:.0%} on {task.title}, {CONDITIONS[condition].title}"
     chart = Chart(title, "nodes", (2, 8), (low, high))
     for y in range(low, high + 1):
         chart.level(y, f"{2.0**y:g}")
-    for k in NODES:
+    for k in task.nodes:
         chart.tick(math.log2(k), k)
     for i, (sync, line) in enumerate(points.items()):
         chart.line(line, colour(i))
@@ -318,34 +385,40 @@ def parse_arguments():
     parser = parser_of("bench.cluster.scale", __doc__, EXAMPLES)
     add = parser.add_argument
     add("--mnist", metavar="DIR", help="folder of MNIST's gzipped IDX files")
+    add("--cifar", metavar="DIR", help="folder of CIFAR-10 as JPEGs, with train/ and test/")
     add("--algorithms", type=listed(str), default=ALGORITHMS, metavar="NAME,NAME")
-    add("--nodes", type=listed(int), metavar="K,K", help="default 4 to 256")
+    add("--nodes", type=listed(int), metavar="K,K", help="default 4 to 256; of resnet-20 8, 32, 128")
+    add("--rates", type=listed(float), metavar="R,R", help="these alone (default: until none further is better)")
     add("--seeds", type=int, metavar="N", help="seeds 1 to N (default 3)")
     add("--quick", action="store_true", help="4, 32, 256 nodes; one rate, one seed, no faults")
     path, about = ROOT / "build/cluster/scale.jsonl", "a JSON line per finished run"
     add("--results", type=pathlib.Path, default=path, metavar="FILE", help=about)
     add("--table", action="store_true", help="print the tables of what there is, and run nothing")
-    add("--plot", type=pathlib.Path, metavar="FILE.svg", help="draw time over nodes")
+    add("--plot", type=pathlib.Path, metavar="FILE.svg", help="draw time over nodes, with --cifar of resnet-20")
     add("--condition", choices=CONDITIONS, default="uneven", help="of the plot (default uneven)")
     args = parser.parse_args()
-    args.nodes = args.nodes or ([4, 32, 256] if args.quick else NODES)
-    args.seeds = args.seeds or (1 if args.quick else 3)
     for name in set(args.algorithms) - set(ALGORITHMS):
         parser.error(f"{name}: choose from {', '.join(ALGORITHMS)}")
-    if not args.table and not args.mnist:
-        parser.error("--mnist DIR is missing (or --table, of results that there are)")
+    if args.table + bool(args.mnist) + bool(args.cifar) != 1:
+        parser.error("one of --mnist DIR, --cifar DIR and --table (of results that there are) is needed")
+    if args.quick and args.cifar:
+        parser.error("--quick is of --mnist; --nodes, --rates and --seeds shorten --cifar")
     return args
 
 
 def main():
     args = parse_arguments()
     results = Results(args.results)
-    runner = Runner(results, f"mnist:{args.mnist}")
+    task = TASKS["cifar" if args.cifar else "mnist"]
+    args.nodes = args.nodes or (QUICK_NODES if args.quick else task.nodes)
+    args.seeds = args.seeds or (1 if args.quick else 3)
+    runner = Runner(results, task.data + (args.cifar or args.mnist or ""))
     if not args.table:
-        run(runner, args)
-    print("\n".join(tables(results)) if results.lines else "No results yet.")
+        run(runner, task, args)
+    shown = [task for task in TASKS.values() if Found(task, results).records]
+    print("\n".join(part for each in shown for part in tables(each, results)) or "No results yet.")
     if args.plot:
-        args.plot.write_text(plot(results, args.condition))
+        args.plot.write_text(plot(task, results, args.condition))
     if runner.failures:
         sys.exit(f"{runner.failures} runs failed, as said above; given again, it tries only them")
 
