@@ -1,6 +1,8 @@
 """Runs in which ranks are killed, stopped or cut off at random, over an MPI that survives that: each must
-end well, with every epoch in its metrics and a checkpoint that holds what it reports. Prints accuracies."""
+end well, with every epoch in its metrics and a checkpoint that holds what it reports. Compares accuracies
+with those of undisturbed runs with several seeds."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -15,7 +17,7 @@ from bench.cluster.hosts import Hosts
 
 EXAMPLES = """
 Examples:
-  python3 -m bench.cluster.faults                          200 runs, half an hour
+  python3 -m bench.cluster.faults                          200 runs and 84 undisturbed ones, 40 minutes
   python3 -m bench.cluster.faults --runs 20 --sync sma
   sudo python3 -m bench.cluster.faults --hosts     each rank on a host of its own, whose network is cut, too
 """
@@ -75,13 +77,21 @@ def end_all(run, out):
 
 
 class Run:
-    def __init__(self, sync, ranks, fault, after, victims, pause):
-        self.text = f"{sync}, {ranks} ranks, {victims} {fault} after {after:.2f} s"
+    """Undisturbed without a fault."""
+
+    def __init__(self, sync, ranks, fault=None, after=0, victims=(), pause=0, seed=1):
+        self.text = f"{sync}, {ranks} ranks, "
+        self.text += f"{victims} {fault} after {after:.2f} s" if fault else f"seed {seed}"
         if fault == TWO_KILLED:
             self.text += f" and {pause:.2f} s"
         self.sync, self.ranks, self.fault, self.after, self.victims = sync, ranks, fault, after, victims
-        self.pause = pause
+        self.pause, self.seed = pause, seed
         self.hosts = None
+
+    def do_anywhere(self, on_hosts):
+        """As `do`."""
+        with tempfile.TemporaryDirectory(prefix="crossbow-faults-") as folder:
+            return (self.do_on_hosts if on_hosts else self.do)(pathlib.Path(folder))
 
     def do_on_hosts(self, folder):
         self.hosts = Hosts(self.ranks, folder)
@@ -95,7 +105,7 @@ class Run:
         return self.ranks - 2 if self.fault == TWO_KILLED else self.ranks // 2 + 1
 
     def command(self, out):
-        training = [*TRAIN, "--sync", self.sync, "--out", out]
+        training = [*TRAIN, "--sync", self.sync, "--seed", self.seed, "--out", out]
         if not self.hosts:
             return [SCRIPT, "--survivors", *training]
         enough = ("--min-ranks", self.least())
@@ -116,7 +126,8 @@ class Run:
             text=True,
         )
         try:
-            self.disturb(run, out)
+            if self.fault:
+                self.disturb(run, out)
             printed, errors = run.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None, "it hung"
@@ -173,9 +184,37 @@ def random_run(draw, algorithms, hosts):
     return Run(sync, ranks, fault, after, draw.sample(range(ranks), 2), draw.uniform(*PAUSES))
 
 
+def range_of(values):
+    return f"{min(values):.3f} to {max(values):.3f}" if values else "–"
+
+
+class Accuracies:
+    """By algorithm, of runs with faults and of undisturbed ones, whatever their number of ranks."""
+
+    def __init__(self):
+        self.disturbed, self.calm = {}, {}
+
+    def add(self, run, result):
+        of = self.disturbed if run.fault else self.calm
+        of.setdefault(run.sync, []).append(result["final_test_accuracy"])
+
+    def table(self):
+        """Worse: than the worst undisturbed run, by more than these are apart."""
+        rows = []
+        for sync, found in sorted(self.disturbed.items()):
+            calm, worse = self.calm.get(sync), "–"
+            if calm:
+                least = min(calm) - (max(calm) - min(calm))
+                worse = sum(accuracy < least for accuracy in found)
+            rows.append([sync, len(found), range_of(found), len(calm or []), range_of(calm), worse])
+        return table(["algorithm", "runs", "accuracy", "undisturbed", "their accuracy", "worse"], rows)
+
+
 def main():
     parser = parser_of("bench.cluster.faults", __doc__, EXAMPLES)
     parser.add_argument("--runs", type=int, default=200, metavar="N", help="default 200")
+    about = "of undisturbed runs, for each algorithm on 2, 3 and 4 ranks (default 2; 0: none)"
+    parser.add_argument("--seeds", type=int, default=2, metavar="N", help=about)
     parser.add_argument("--seed", type=int, default=1, help="of what happens when (default 1)")
     about = "each rank on a host of its own, a network namespace: with cuts, and as root"
     parser.add_argument("--hosts", action="store_true", help=about)
@@ -183,28 +222,27 @@ def main():
     args = parser.parse_args()
     draw = random.Random(args.seed)
     algorithms = [args.sync] if args.sync else ALGORITHMS
-    counts, accuracies, pauses, failures = {}, {}, [], 0
-    for number in range(args.runs):
-        run = random_run(draw, algorithms, args.hosts)
-        with tempfile.TemporaryDirectory(prefix="crossbow-faults-") as folder:
-            do = run.do_on_hosts if args.hosts else run.do
-            result, fault = do(pathlib.Path(folder))
+    runs = [random_run(draw, algorithms, args.hosts) for _ in range(args.runs)]
+    for sync, ranks, seed in itertools.product(algorithms, [2, 3, 4], range(1, args.seeds + 1)):
+        runs.append(Run(sync, ranks, seed=seed))
+    counts, accuracies, pauses, failures = {}, Accuracies(), [], 0
+    for number, run in enumerate(runs, 1):
+        result, fault = run.do_anywhere(args.hosts)
         lost = result.get("lost_ranks", []) if result else []
         accuracy = f"{100 * result['final_test_accuracy']:.1f} %" if result else ""
-        log(f"{number + 1}: {run.text}: {len(lost)} lost {accuracy} {'FAILED: ' + fault if fault else ''}")
+        log(f"{number}: {run.text}: {len(lost)} lost {accuracy} {'FAILED: ' + fault if fault else ''}")
         failures += fault is not None
-        key = (run.fault, len(lost))
+        key = (run.fault or "none", len(lost))
         counts[key] = counts.get(key, 0) + 1
         if result:
             pauses += [each["pause_seconds"] for each in lost]
-            accuracies.setdefault(run.sync, []).append(result["final_test_accuracy"])
+            accuracies.add(run, result)
     print(table(["fault", "ranks lost", "runs"], [[*key, n] for key, n in sorted(counts.items())]))
-    rows = [[sync, len(a), f"{min(a):.3f}", f"{max(a):.3f}"] for sync, a in sorted(accuracies.items())]
-    print(table(["algorithm", "runs", "least accuracy", "most"], rows))
+    print(accuracies.table())
     if pauses:
         pauses.sort()
         print(f"Pauses: median {pauses[len(pauses) // 2]:.2f} s, largest {pauses[-1]:.2f} s.")
-    print(f"{args.runs} runs, {failures} failed.")
+    print(f"{len(runs)} runs, {failures} failed.")
     raise SystemExit(failures > 0)
 
 
