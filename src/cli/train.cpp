@@ -320,11 +320,12 @@ void print_summary(std::FILE* out, const TrainResult& r) {
   put_wrapped(out, "  model     ",
               fmt::format("{}{}", count(r.parameters + r.frozen, "parameter"), frozen));
   const int devices = r.memory.devices;
-  put_wrapped(out, "  trained   ",
-              fmt::format("by {}{}{}, batch {}, {}", text_of(r.arrangement),
-                          devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
-                          r.ranks ? fmt::format(" on each of {} ranks", *r.ranks) : "", o.batch,
-                          precision_name(o)));
+  put_wrapped(
+      out, "  trained   ",
+      fmt::format("by {}{}{}, batch {}, {}", text_of(r.arrangement),
+                  devices == 1 ? "" : fmt::format(" on each of {} devices", devices),
+                  r.ranks.value_or(1) > 1 ? fmt::format(" on each of {} ranks", *r.ranks) : "",
+                  o.batch, precision_name(o)));
   for (const RankLoss& lost : r.lost_ranks) {
     put_wrapped(
         out, "  lost      ",

@@ -217,7 +217,8 @@ void Trainer::tell_team() {
   const std::vector<WorkerConfig>& workers = team_->config.workers;
   const std::string who =
       workers.empty() ? text_of(position_.arrangement) + devices : text_of(workers);
-  const std::string ranks = world() ? fmt::format(" on each of {} ranks", world_size()) : "";
+  const std::string ranks =
+      world_size() > 1 ? fmt::format(" on each of {} ranks", world_size()) : "";
   observer_.note(fmt::format("{}{}: {}{}{}", who, ranks, plan.text(), alone, rate));
 }
 
