@@ -4,6 +4,7 @@
 #include <cassert>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -26,7 +27,7 @@ NormalisationTable normalisation_table(const Split& split, const Info& info) {
 }
 
 /// Fisher-Yates.
-void shuffle(std::vector<uint32_t>& numbers, Rng& rng) {
+void shuffle(std::span<uint32_t> numbers, Rng& rng) {
   for (size_t n = numbers.size(); n > 1; --n) {
     std::swap(numbers[n - 1], numbers[rng.below(static_cast<uint32_t>(n))]);
   }
@@ -64,27 +65,32 @@ void EpochRows::start(int64_t epoch) {
   }
 }
 
+/// Each part of the split has a block under way. A random order of all samples says from which part
+/// the next one comes, so that what is alike and lies together is spread over the epoch.
 void EpochRows::shuffle_blocks(Rng& rng) {
-  constexpr size_t kMixed = 64;
   const int64_t block = std::min(options_.shuffle_block, size());
-  std::vector<uint32_t> blocks(static_cast<size_t>((size() + block - 1) / block));
+  const int64_t all = (size() + block - 1) / block;
+  const int64_t parts = std::min<int64_t>(RowOptions::kParts, all);
+  std::vector<uint32_t> blocks(static_cast<size_t>(all));
   std::iota(blocks.begin(), blocks.end(), 0);
-  shuffle(blocks, rng);
-  struct Run {
-    int64_t next, end;
+  struct Part {
+    const uint32_t* block;  // under way
+    int64_t done = 0;       // of its samples
   };
-  std::vector<Run> mixed;
-  size_t begun = 0;
+  std::vector<Part> under_way;
+  for (int64_t part = 0; part < parts; ++part) {
+    const auto first = static_cast<size_t>(part * all / parts);
+    const auto end = static_cast<size_t>((part + 1) * all / parts);
+    shuffle(std::span(blocks).subspan(first, end - first), rng);
+    under_way.push_back({&blocks[first]});
+  }
+  shuffle(order_, rng);
   for (uint32_t& place : order_) {
-    while (mixed.size() < kMixed && begun < blocks.size()) {
-      const int64_t first = blocks[begun++] * block;
-      mixed.push_back({first, std::min(first + block, size())});
-    }
-    Run& run = mixed[rng.below(static_cast<uint32_t>(mixed.size()))];
-    place = static_cast<uint32_t>(run.next++);
-    if (run.next < run.end) continue;
-    run = mixed.back();
-    mixed.pop_back();
+    const int64_t part = ((place / block + 1) * parts - 1) / all;
+    Part& from = under_way[static_cast<size_t>(part)];
+    const int64_t first = *from.block * block;
+    place = static_cast<uint32_t>(first + from.done++);
+    if (from.done == std::min(block, size() - first)) from = {from.block + 1};
   }
 }
 

@@ -29,9 +29,10 @@ struct RowOptions {
   bool shuffle = false;  // a new order each epoch, from the seed
   Augment augment;
   uint64_t seed = 0;
-  /// Of shuffled ones: so many neighbours come one after the other, mixed with those of 63 other
-  /// places, for files that are slow to read in any order; 0: none.
+  /// Of shuffled ones: so many neighbours come one after the other, mixed with those of other
+  /// parts of the split, for files that are slow to read in any order; 0: none.
   int64_t shuffle_block = 0;
+  static constexpr int kParts = 64;  // of which each has a run of neighbours under way
 };
 
 /// What a thread that writes rows keeps from one to the next.

@@ -531,5 +531,20 @@ TEST(Pipeline, BlocksOfNeighboursStayInOrder) {
   EXPECT_EQ(order_of(set, options), sorted);
 }
 
+/// As an order of single samples does: 100 of each class, give or take some 10, and at most 16 more
+/// where a part has two classes.
+TEST(Pipeline, BlocksOfASortedSetSpreadItsClasses) {
+  constexpr int32_t kSize = 20'000, kClass = 2'000, kWindow = 1'000;
+  const Dataset set = counting_set(kSize);
+  const std::vector<int32_t> order =
+      order_of(set, {.batch = 16, .shuffle = true, .seed = 3, .shuffle_block = 64});
+  for (size_t first = 0; first < order.size(); first += kWindow) {
+    std::vector<int> counts(kSize / kClass);
+    for (size_t i = first; i < first + kWindow; ++i)
+      ++counts[static_cast<size_t>(order[i] / kClass)];
+    for (const int count : counts) EXPECT_NEAR(count, 100, 50) << first;
+  }
+}
+
 }  // namespace
 }  // namespace crossbow::data
