@@ -17,12 +17,12 @@ from bench.cluster.hosts import Hosts
 
 EXAMPLES = """
 Examples:
-  python3 -m bench.cluster.faults                          200 runs and 84 undisturbed ones, 40 minutes
+  python3 -m bench.cluster.faults                          200 runs and 96 undisturbed ones, 40 minutes
   python3 -m bench.cluster.faults --runs 20 --sync sma
   sudo python3 -m bench.cluster.faults --hosts     each rank on a host of its own, whose network is cut, too
 """
 ALGORITHMS = [
-    *("sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "slowmo"),
+    *("sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert", "slowmo"),
     *("gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour", "async-easgd", "async-eamsgd"),
 ]
 EPOCHS = 6

@@ -29,7 +29,7 @@ Examples:
   python3 -m bench.cluster.scale --mnist DIR --quick              minutes
   nice -n 19 python3 -m bench.cluster.scale --mnist DIR           hours; may share the machine
   nice -n 19 python3 -m bench.cluster.scale --cifar DIR           the same, with resnet-20
-  python3 -m bench.cluster.scale --table --plot docs/clusters.svg
+  python3 -m bench.cluster.scale --table --results docs/clusters.jsonl --plot clusters.svg
 """
 BATCH = 4
 STEP = 0.001  # seconds, of an ordinary node

@@ -330,7 +330,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
     put_wrapped(
         out, "  lost      ",
         fmt::format("rank {} on {} after {:.1f} s, in epoch {}; the others went on {:.2f} s "
-                    "later",
+                    "later, and left no sample out",
                     lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause));
   }
   print_memory(out, r);

@@ -9,6 +9,7 @@
 #include "comm/world.h"
 #include "core/crc32c.h"
 #include "core/error.h"
+#include "device/host_window.h"
 #include "kernels/cpu/version.h"
 #include "train/config.h"
 #include "train/record_json.h"
@@ -109,7 +110,8 @@ uint32_t checksum(const data::Split& split, LabelKind kind) {
 
 Parts parts_of(const TrainOptions& options, const data::Dataset& dataset, int learners,
                const Position* from) {
-  Parts parts{{"the instruction set of the loops", cpu_version().loops},
+  Parts parts{{"the version", CROSSBOW_VERSION},
+              {"the instruction set of the loops", cpu_version().loops},
               {"the number of learners", std::to_string(learners)},
               {"the place to go on from", from ? to_json(*from).dump() : "the beginning"}};
   for (const OptionEntry& entry : option_table()) {
@@ -245,6 +247,30 @@ void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int
            first[i].first, first[i].second, world()->host(0), others[i].second, world()->host(r),
            r);
     }
+  }
+}
+
+void expect_same_model(const ParameterLayout& layout, const Replica& model) {
+  if (!world()) return;
+  std::string slots;
+  for (const auto* of_kind : layout.all()) {
+    for (const auto& slot : *of_kind)
+      slots += fmt::format("{} {} {};", slot.name, slot.layout.elements(), slot.offset);
+  }
+  const auto checksum_of = [&](const Buffer& buffer, int64_t elements) {
+    const size_t bytes = static_cast<size_t>(elements) * size_of(layout.dtype);
+    const HostWindow window(*model.device, buffer.data(), bytes);
+    return crc32c({reinterpret_cast<const uint8_t*>(window.data()), bytes});
+  };
+  const std::array own{crc32c({reinterpret_cast<const uint8_t*>(slots.data()), slots.size()}),
+                       checksum_of(model.parameters, layout.parameter_elements),
+                       checksum_of(model.states, layout.state_elements)};
+  const auto all = of_all_ranks(own);
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (all[r] == all[0]) continue;
+    fail("the models of {} (rank 0) and {} (rank {}) are {}", world()->host(0),
+         world()->host(static_cast<int>(r)), r,
+         all[r][0] == all[0][0] ? "no longer the same" : "laid out in different ways");
   }
 }
 

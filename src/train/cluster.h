@@ -27,4 +27,7 @@ void drop_learner(Checkpoint& checkpoint, int64_t learner);
 void expect_alike(const TrainOptions& options, const data::Dataset& dataset, int learners,
                   const Position* from);
 
+/// The same, if what ranks have in common is not the same to the bit, or laid out in another way.
+void expect_same_model(const ParameterLayout& layout, const Replica& model);
+
 }  // namespace crossbow

@@ -97,8 +97,9 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
                worker.kind(), worker.least, config.data);
   }
   if (learners > batches) {
-    fail_usage("`learners` {}: on {} they are more than the {} batches of {} images of {}",
-               team.arrangement.learners, config.options.device, batches, config.batch,
+    const std::string ranks = team.ranks > 1 ? fmt::format(" of {} ranks", team.ranks) : "";
+    fail_usage("`learners` {}: on {}{} they are more than the {} batches of {} images of {}",
+               team.arrangement.learners, config.options.device, ranks, batches, config.batch,
                config.data);
   }
   const int64_t epoch_steps = (batches + learners - 1) / learners;

@@ -126,6 +126,7 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
       write_named(engine.layout(), first, name, values);
     }
   }
+  expect_same_model(engine.layout(), first);
   if (from) {
     const bool same = from->position.arrangement.learners == team.arrangement.learners &&
                       from->position.ranks == world_size();
@@ -412,7 +413,7 @@ const Replica& Trainer::model() {
 bool Trainer::finish_epoch() {
   const bool last = position_.epoch + 1 == config_.epochs;
   const bool evaluated = last || (position_.epoch + 1) % config_.eval_every == 0;
-  if (evaluated || saves_) model();
+  if (evaluated || saves_) expect_same_model(engine().layout(), model());
   EpochRecord record;
   record.epoch = position_.epoch + 1;
   record.train_loss = position_.loss_sum / static_cast<double>(samples());

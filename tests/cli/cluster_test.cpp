@@ -371,10 +371,37 @@ TEST_F(Cluster, RefusesWhatItCannotDoInOneSentence) {
   refused(free("--sync downpour --staleness 3"), "it is of nodes of one process");
   refused(train("--sync none"), "2 ranks need an algorithm by which they agree");
   refused(train("--clock virtual"), "that of 2 ranks is the real one");
-  refused(train("--model logistic --learners 6"), "they are more than the 11 batches");
+  refused(train("--model logistic --learners 6"), "of 2 ranks they are more than the 11 batches");
   refused(train("--batch 0"), "--batch 0");
   refused(train("--batch many"), "'many' is not a whole number");
   refused(train("--retune"), "with --learners there is no number");
+}
+
+TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
+  const auto all = [&](const std::string& own) {
+    return "train --model logistic --learners 1 " + (own.empty() ? "--data " + data_.spec() : own);
+  };
+  const auto refused = [&](const std::string& first, const std::string& second,
+                           const std::string& sentence) {
+    const std::string rank = " -n 1 " + crossbow_binary() + ' ';
+    const Outcome o = shell(launcher() + rank + all(first) + " :" + rank + all(second));
+    EXPECT_EQ(o.code, 1) << o.err;
+    expect_says(o.err, sentence);
+    EXPECT_EQ(o.err.find("crossbow train:", o.err.find("crossbow train:") + 1), o.err.npos)
+        << o.err;
+  };
+  refused("", "--batch 8 --data " + data_.spec(), "the ranks are not alike: --batch is 16 on ");
+  refused("", "--data digits", "the number of training samples is 176 on ");
+  refused("", "--data mnist:nowhere", "rank 1 on ");
+}
+
+TEST_F(Cluster, WithoutSurvivorsNobodyTakesTheirPlace) {
+  if (std::getenv("CROSSBOW_MPIRUN")) GTEST_SKIP() << "of Debian's MPI";
+  for (const std::string option : {"--spares 1", "--min-ranks 2", "--min-ranks 3"}) {
+    const Outcome o = cluster(2, free(option));
+    EXPECT_EQ(o.code, 2) << o.err;
+    expect_says(o.err, option + ": by this MPI or its launcher a lost rank ends the others");
+  }
 }
 
 /// While the other one stands still.
