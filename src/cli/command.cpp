@@ -72,11 +72,11 @@ std::optional<std::string> OptionFlags::given(const std::string& name) const {
 std::string sync_names() {
   std::string text = "How learners can agree, --sync:\n";
   for (const SyncEntry& sync : sync_catalogue()) {
-    text += fmt::format("  {:<16} {}\n", sync.name, sync.summary);
+    text += fmt::format("  {:<17} {}\n", sync.name, sync.summary);
   }
   text += "\nAsynchronous algorithms, whose learners (nodes) do not wait for each other:\n";
   for (const AsyncEntry& async : async_catalogue()) {
-    text += fmt::format("  {:<16} {}\n", async.name, async.summary);
+    text += fmt::format("  {:<17} {}\n", async.name, async.summary);
   }
   return text + '\n';
 }

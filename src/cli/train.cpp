@@ -35,6 +35,7 @@ Examples:
   crossbow train --resume runs/mnist --epochs 20   go on with a run
   crossbow train --sync async-eamsgd --learners 4  learners that do not wait
   crossbow train --replay runs/lenet-digits-1      repeat such a run bit by bit
+  mpirun -n 2 crossbow train --model resnet-20     two ranks, over MPI
   crossbow train --config runs/mnist/config.toml --lr 0.02 --out runs/mnist-2
 
 )"
@@ -42,18 +43,19 @@ Examples:
     "a standard output that takes no more, with 1. A switch is taken back by --no-SWITCH.\n";
 
 constexpr const char* kSimulateExamples =
-    R"(Trains as crossbow train --clock virtual does, and tells how long so many machines would take:
-steps, messages and failures come at virtual times, and the same seed brings the same bits. A step
-takes 0.01 s, and a tenth of that more or less, unless --step-times says otherwise. A message has
-the model's weights. Learners that wait for each other wait for their steps and for a sum, which
-takes two latencies and the time of two messages through a card. If one of them fails, the others go
-on from the last sum.
+    R"(Trains as crossbow train --clock virtual does, and tells how long so many
+machines would take: steps, messages and failures come at virtual times, and
+the same seed brings the same bits. A step takes 0.01 s, and a tenth of that
+more or less, unless --step-times says otherwise. A message has the model's
+weights. Learners that wait for each other wait for their steps and for a sum,
+which takes two latencies and the time of two messages through a card. If one
+of them fails, the others go on from the last sum.
 
 Examples:
   crossbow simulate --nodes 32 --sync gossip-pull
-  crossbow simulate --nodes 128 --sync ssgd --batch 4 --latency 50e-6 --bandwidth 1.25e9
+  crossbow simulate --nodes 128 --sync ssgd --latency 50e-6 --bandwidth 1.25e9
   crossbow simulate --nodes 8 --sync async-easgd --straggler 0:4 --fail 1:20
-  crossbow simulate --nodes 8 --sync sma --step-times recorded:steps.txt --json
+  crossbow simulate --nodes 8 --step-times recorded:steps.txt --json
   crossbow simulate --nodes 8 --sync sma --fail 3:1.5,0:2
 
 )"
@@ -477,11 +479,11 @@ Run add_train(CLI::App& root) {
   app.add_option("--spares", flags->spares,
                  "the last N ranks wait, and take the places of lost ones")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber.description(""));
   app.add_option("--min-ranks", flags->min_ranks,
                  "where ranks are lost: go on with so many at least")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber.description(""));
   app.footer(sync_names() + kTrainExamples);
   return [flags] { return run(*flags); };
 }

@@ -54,7 +54,7 @@ const RegisterAsync kHogbatch{{"hogbatch",
                                },
                                kNeeds}};
 const RegisterAsync kAdaptive{{"adaptive-hogbatch",
-                               "the same, with batches that balance the workers' updates",
+                               "hogbatch, with batches that balance the workers' updates",
                                {.alpha = true, .workers = true, .merge = true},
                                [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                                  return std::make_unique<AdaptiveHogbatch>(o);
