@@ -2,7 +2,7 @@
 
     python -m bench.input.torch_input FOLDER WAY WORKERS PICTURES
 
-WAY is pillow (torchvision's ImageFolder and its transforms) or tensor (decode_jpeg and transforms v2).
+WAY is pillow (torchvision's ImageFolder and its transforms) or tensor (decode_image and transforms v2).
 """
 
 import json

@@ -6,6 +6,11 @@ norm is that of training. Needs PyTorch and torchvision, and the program net_ste
     python3 -m bench.near_pytorch gradients
     python3 -m bench.near_pytorch losses --model resnet-50 --batch 32 --side 96 --lr 0.01
     python3 -m bench.near_pytorch losses --zero-init --lr 0.00125
+
+`exports` trains each net by `crossbow train` on a few pictures, exports it, and has torchvision's net load
+the file strictly:
+
+    python3 -m bench.near_pytorch exports --models resnet-18,vgg-11-imagenet
 """
 
 import json
@@ -19,7 +24,7 @@ import torch
 import torchvision.models as zoo
 from torch import nn
 
-from bench import ROOT, listed, log, parser_of, table
+from bench import CROSSBOW, ROOT, listed, log, parser_of, table
 
 NET_STEP = ROOT / "build/release/net_step"
 CLASSES = 1000
@@ -48,6 +53,18 @@ NETS = [
     Net("inception-v3:aux=true", zoo.inception_v3, 299, (0.4,), False, aux_logits=True,
         **INITIALISED),
 ]
+
+
+EXPORTED = {
+    **{f"resnet-{n}": getattr(zoo, f"resnet{n}") for n in (18, 34, 50, 101, 152)},
+    **{f"vgg-{n}-imagenet": getattr(zoo, f"vgg{n}") for n in (11, 13, 16, 19)},
+    **{f"vgg-{n}-imagenet:bn=true": getattr(zoo, f"vgg{n}_bn") for n in (11, 13, 16, 19)},
+    **{"alexnet": zoo.alexnet, "mobilenet-v2": zoo.mobilenet_v2},
+    **{"googlenet": lambda **o: zoo.googlenet(aux_logits=False, **INITIALISED, **o)},
+    **{"googlenet:aux=true": lambda **o: zoo.googlenet(**INITIALISED, **o)},
+    **{"inception-v3": lambda **o: zoo.inception_v3(aux_logits=False, **INITIALISED, **o)},
+    **{"inception-v3:aux=true": lambda **o: zoo.inception_v3(**INITIALISED, **o)},
+}
 
 
 def made(net, seed, zero_init=False):
@@ -98,6 +115,53 @@ def read_f64(path):
     values = np.frombuffer(data, np.float64, offset=8 + length)
     return {name: values[entry["data_offsets"][0] // 8 : entry["data_offsets"][1] // 8]
             for name, entry in header.items()}
+
+
+def read_f32(path):
+    data = bytearray(pathlib.Path(path).read_bytes())
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values = torch.frombuffer(data, dtype=torch.float32, count=(end - begin) // 4, offset=8 + length + begin)
+        tensors[name] = values.reshape(entry["shape"])
+    return tensors
+
+
+def write_pictures(folder, classes):
+    from PIL import Image
+
+    draw = np.random.default_rng(1)
+    for split in ("train", "test"):
+        for name in range(classes):
+            place = folder / split / f"class{name}"
+            place.mkdir(parents=True)
+            Image.fromarray(draw.integers(0, 256, (40, 40, 3), np.uint8)).save(place / "0.png")
+
+
+def strict_load(name, folder, classes):
+    """The number of tensors that torchvision's net has taken from what `crossbow export` wrote."""
+    run, exported = folder / "run", folder / "exported.safetensors"
+    side = 299 if name.startswith("inception") else 224
+    training = [CROSSBOW, "train", "--model", name, "--data", f"imagenet:{folder / 'pictures'}", "--out", run]
+    training += ["--epochs", "1", "--batch", str(classes), "--image-size", str(side)]
+    subprocess.run(training, check=True, capture_output=True)
+    subprocess.run([CROSSBOW, "export", run, exported], check=True, capture_output=True)
+    tensors = read_f32(exported)
+    EXPORTED[name](num_classes=classes).load_state_dict(tensors, strict=True)
+    return len(tensors)
+
+
+def load_exports(names, classes=2):
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            write_pictures(folder / "pictures", classes)
+            count = strict_load(name, folder, classes)
+            log(f"{name}: {count} tensors")
+            yield [name, count]
 
 
 def loss_of(module, net, images, labels):
@@ -207,8 +271,8 @@ def compare_losses(net, batch, side, steps, lr, seed, zero_init):
 
 def main():
     parser = parser_of("bench.near_pytorch", __doc__)
-    parser.add_argument("what", choices=["gradients", "losses"])
-    parser.add_argument("--models", type=listed(str), help="of gradients: these only")
+    parser.add_argument("what", choices=["gradients", "losses", "exports"])
+    parser.add_argument("--models", type=listed(str), help="of gradients and exports: these only")
     parser.add_argument("--model", default="resnet-50", help="of losses")
     parser.add_argument("--batch", type=int, help="pictures; of gradients 4, of losses 32")
     parser.add_argument("--side", type=int, default=96, help="of pictures, of losses")
@@ -219,6 +283,9 @@ def main():
     parser.add_argument("--zero-init", action="store_true", help=about)
     options = parser.parse_args()
     torch.set_num_threads(2)
+    if options.what == "exports":
+        print(table(["net", "tensors loaded"], load_exports(options.models or EXPORTED)))
+        return
     if options.what == "losses":
         net = next(net for net in NETS if net.name == options.model)
         row = compare_losses(net, options.batch or 32, options.side, options.steps, options.lr,

@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kExamples =
-    R"(Images are scaled as those of an image folder: the largest centred window of the model's
-proportions. They should look like the training images: MNIST's digits are white on black.
+    R"(Images are scaled as those of the test: the middle of the model's proportions.
+They should look like the training images: MNIST's digits are white on black.
 
 Examples:
   crossbow predict runs/resnet-20-imagefolder-1 cat.jpg dog.png
