@@ -39,11 +39,11 @@ TEST(SameModel, IsAskedOfAllRanks) {
   const auto nothing = [](Replica&) {};
   EXPECT_EQ(said(20, nothing), "");
   const std::string differs = "(rank 2) are no longer the same";
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, differs,
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, differs,
                       said(20, [](Replica& model) { model.parameters.data()[79] = std::byte{1}; }));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, differs,
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, differs,
                       said(20, [](Replica& model) { model.states.data()[0] = std::byte{1}; }));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "laid out in different ways", said(200, nothing));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "laid out in different ways", said(200, nothing));
 }
 
 }  // namespace
