@@ -55,15 +55,19 @@ class Side(typing.NamedTuple):
         return f"{self.name}, batch {self.batches}"
 
 
+def worker_options(algorithm, threads, **batches):
+    """Of workers by their kinds, with so many threads each."""
+    workers = [f"{kind}:threads={threads},batch={batch}" for kind, batch in batches.items()]
+    return ("--sync", algorithm, *(word for w in workers for word in ("--worker", w)))
+
+
 def both(algorithm, live, replica):
-    """A thread each."""
-    workers = [f"live:threads=1,batch={live}", f"replica:threads=1,batch={replica}"]
-    options = ("--sync", algorithm, *(word for w in workers for word in ("--worker", w)))
+    options = worker_options(algorithm, threads=1, live=live, replica=replica)
     return Side(algorithm, int(live.partition("-")[0]), f"{live} and {replica}", options)
 
 
 def alone(name, kind, batch):
-    options = ("--sync", "hogbatch", "--worker", f"{kind}:threads=2,batch={batch}")
+    options = worker_options("hogbatch", threads=2, **{kind: batch})
     return Side(name, batch, str(batch), options)
 
 

@@ -18,12 +18,11 @@ KINDS = ("live", "replica")
 
 def train(rows, rate, seconds, batches):
     """What the workers of those limits did, by their kinds, with updates a second."""
-    workers = [f"{kind}:threads=1,batch={batch}" for kind, batch in batches.items()]
-    algorithm = "adaptive-hogbatch" if len(workers) > 1 else "hogbatch"
+    algorithm = "adaptive-hogbatch" if len(batches) > 1 else "hogbatch"
     words = [
-        *(*loss.RECIPE, "--data", f"libsvm:{rows.path}", "--lr", rate, "--sync", algorithm),
+        *(*loss.RECIPE, "--data", f"libsvm:{rows.path}", "--lr", rate),
         *(("--loss", "sigmoid") if rows.sets else ()),
-        *(word for worker in workers for word in ("--worker", worker)),
+        *loss.worker_options(algorithm, threads=1, **batches),
     ]
     record = training.train(words, seconds, seconds + loss.START_LIMIT, loss.WINDOW_ROWS)
     return {

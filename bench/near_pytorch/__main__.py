@@ -108,26 +108,17 @@ def write_safetensors(path, tensors):
             file.write(array.tobytes())
 
 
-def read_f64(path):
-    data = pathlib.Path(path).read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    values = np.frombuffer(data, np.float64, offset=8 + length)
-    return {name: values[entry["data_offsets"][0] // 8 : entry["data_offsets"][1] // 8]
-            for name, entry in header.items()}
-
-
-def read_f32(path):
+def read_safetensors(path, kind):
+    """Arrays by name, all of that kind of number."""
     data = bytearray(pathlib.Path(path).read_bytes())
     length, = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        values = torch.frombuffer(data, dtype=torch.float32, count=(end - begin) // 4, offset=8 + length + begin)
-        tensors[name] = values.reshape(entry["shape"])
-    return tensors
+
+    def values(begin, end):
+        return np.frombuffer(data, kind, (end - begin) // np.dtype(kind).itemsize, 8 + length + begin)
+
+    return {name: values(*entry["data_offsets"]).reshape(entry["shape"]) for name, entry in header.items()}
 
 
 def write_pictures(folder, classes):
@@ -149,7 +140,7 @@ def strict_load(name, folder, classes):
     training += ["--epochs", "1", "--batch", str(classes), "--image-size", str(side)]
     subprocess.run(training, check=True, capture_output=True)
     subprocess.run([CROSSBOW, "export", run, exported], check=True, capture_output=True)
-    tensors = read_f32(exported)
+    tensors = {name: torch.from_numpy(array) for name, array in read_safetensors(exported, np.float32).items()}
     EXPORTED[name](num_classes=classes).load_state_dict(tensors, strict=True)
     return len(tensors)
 
@@ -217,7 +208,8 @@ def crossbow_gradients(net, folder, device, kind=""):
     call = [NET_STEP, "gradients", net.name, device, folder / "in", folder / "out"]
     kernels = subprocess.run([*call, *([kind] if kind else [])], check=True, text=True,
                              stdout=subprocess.PIPE).stdout
-    return read_f64(folder / "out"), kernels
+    found = read_safetensors(folder / "out", np.float64)
+    return {name: array.ravel() for name, array in found.items()}, kernels
 
 
 def compare_gradients(net, batch, seed):
