@@ -191,6 +191,7 @@ Run add_bench(CLI::App& root) {
                            "momentum",
                            "nesterov",
                            "weight-decay",
+                           "weight-decay-on",
                            "clip-norm",
                            "freeze"});
   flags->options.add_config(app);

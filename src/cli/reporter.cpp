@@ -87,9 +87,10 @@ std::string loss_text(const TrainOptions& o) {
 
 /// What the options, the algorithm's needs and the recipe have come to.
 std::string solver_text(const TrainOptions& o) {
-  return fmt::format("{} at rate {}, {}; momentum {}{}, weight decay {}{}", o.optimizer, *o.lr,
+  return fmt::format("{} at rate {}, {}; momentum {}{}, weight decay {}{}{}", o.optimizer, *o.lr,
                      schedule_text(o), *o.momentum, *o.nesterov ? " (Nesterov)" : "",
-                     *o.weight_decay, loss_text(o));
+                     *o.weight_decay, o.weight_decay_on == "weights" ? " of weights only" : "",
+                     loss_text(o));
 }
 
 }  // namespace

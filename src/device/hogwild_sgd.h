@@ -17,7 +17,7 @@ inline constexpr UpdateRule kHogwildSgd{"hogwild", /*by_parameter=*/false, /*liv
 /// Of the rule: 1 if it overwrites.
 inline constexpr size_t kHogwildOverwrites = 0;
 
-inline Optimizer make_hogwild_sgd(double weight_decay, bool overwrites = false) {
+inline Optimizer make_hogwild_sgd(const WeightDecay& weight_decay, bool overwrites = false) {
   Optimizer optimizer{&kHogwildSgd, {"shared"}, weight_decay};
   optimizer.coefficients[kHogwildOverwrites] = overwrites ? 1 : 0;
   return optimizer;

@@ -25,9 +25,11 @@ HostVectorMath::HostVectorMath(std::string_view device, DType dtype)
 void HostVectorMath::update(const UpdateRule& rule, const UpdateStep& step,
                             const UpdateSpans& spans, int64_t n) const {
   UpdateSpans used = spans;
+  UpdateStep numbers = step;
   if (step.pull == 0) used.central = nullptr;
+  if (!spans.decay) numbers.weight_decay = 0;
   for (const auto& [known, loop] : loops_) {  // of which there are a few
-    if (known == &rule) return loop(step, used, n);
+    if (known == &rule) return loop(numbers, used, n);
   }
   fail("this device has no loop for the optimizer '{}'", rule.name);
 }

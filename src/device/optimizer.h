@@ -25,6 +25,16 @@ struct UpdateRule {
   bool live = false;
 };
 
+/// Added to the gradient, times the weights.
+struct WeightDecay {
+  double factor;
+  /// Else not of biases and of norms' scales and shifts: of no parameter with one dimension.
+  bool of_vectors;
+
+  WeightDecay(double factor = 0, bool of_vectors = true)  // NOLINT: a number is one of all
+      : factor(factor), of_vectors(of_vectors) {}
+};
+
 /// The numbers of one step: plain data, which lies in the step block.
 struct UpdateStep {
   double lr = 0, weight_decay = 0;
@@ -36,13 +46,15 @@ struct Optimizer {
   const UpdateRule* rule;
   /// Names of flat vectors, shaped as the parameters and zero at first.
   std::vector<std::string> slots;
-  double weight_decay = 0;
+  WeightDecay weight_decay = {};
   std::array<double, kMostCoefficients> coefficients{};
   /// Of the first slot, if it is a sum of the gradients so far in which each step multiplies those
   /// before by this; else 0.
   double gradient_decay = 0;
 
-  UpdateStep at(double lr, double pull = 0) const { return {lr, weight_decay, pull, coefficients}; }
+  UpdateStep at(double lr, double pull = 0) const {
+    return {lr, weight_decay.factor, pull, coefficients};
+  }
 };
 
 /// Null beyond those that there are.

@@ -12,7 +12,8 @@ inline constexpr UpdateRule kSgd{"sgd"};
 inline constexpr size_t kSgdMomentum = 0, kSgdNesterov = 1;
 
 struct Sgd {
-  double momentum = 0, weight_decay = 0;
+  double momentum = 0;
+  WeightDecay weight_decay = {};
   bool nesterov = false;
 };
 

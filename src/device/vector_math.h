@@ -19,6 +19,7 @@ struct UpdateSpans {
   const void* central;                     // may be null where there is no pull
   void* next;                              // may be `weights`
   const double* gradient_scale = nullptr;  // null: 1
+  bool decay = true;                       // else the step's weight decay is not of these
 };
 
 /// Thread-safe and stateless. Pointers are 64-byte aligned spans of n elements of the dtype that

@@ -61,8 +61,9 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
       clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
-      pieces_(layout.pieces(sync_->traits().averages_gradients && optimizer_.rule->by_parameter,
-                            rank.device.exchange_piece())),
+      pieces_(sync_->traits().averages_gradients
+                  ? layout.pieces(optimizer_, rank.device.exchange_piece())
+                  : layout.pieces(rank.device.exchange_piece())),
       rank_(rank),
       queue_(rank.device.make_queue()),
       math_(queue_->math(layout.dtype)),
@@ -182,7 +183,7 @@ void Central::compute(int64_t block, int64_t chunk, Scratch& scratch) {
 void Central::compute_piece(int64_t block, int64_t piece, Scratch& s) {
   const Phase& phase = phase_of(block);
   const int64_t exchange = exchange_of(block), index = lockstep_.exchanges() + exchange;
-  const auto& [begin, n] = pieces_[static_cast<size_t>(piece)];
+  const auto& [begin, n, decay] = pieces_[static_cast<size_t>(piece)];
   const int64_t first = begin * element_bytes_;
   const auto at = [&](auto* span) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(span)>>,
@@ -216,6 +217,7 @@ void Central::compute_piece(int64_t block, int64_t piece, Scratch& s) {
                 .index = index,
                 .lr = s.input_.lr,
                 .gradient_scale = clip_norm_ > 0 ? sums + piece_count() : nullptr,
+                .decay = decay,
                 .mean = mean,
                 .z = at(z(side(exchange))),
                 .previous_z = at(z(side(exchange + 1))),

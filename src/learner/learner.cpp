@@ -43,7 +43,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
       programs_update_(model.options().update.has_value()),
       program_rows_(setup.batch.program_rows()),
       workspaces_(workspaces.begin(), workspaces.end()),
-      pieces_(model.parameters()->pieces(setup.optimizer.rule->by_parameter, elements_)),
+      pieces_(model.parameters()->pieces(setup.optimizer, elements_)),
       done_(device.make_event()) {
   assert(setup.optimizer.slots.size() <= kMostSlots);
   if (programs_update_) expect_no_use_of_whole_gradient(setup);
@@ -183,13 +183,13 @@ void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const VectorMath& math = queue.math(dtype_);
   clip_.find_scale(math, gradients(), elements_);
   const std::byte* const central = setup_.central[static_cast<size_t>(route.from)];
-  for (const auto& [first, elements] : pieces_) {
+  for (const auto& [first, elements, decay] : pieces_) {
     const int64_t at = first * static_cast<int64_t>(size_of(dtype_));
     SlotAddresses slots = addresses_of(slots_, at);
     if (setup_.shared_slot) slots[0] = setup_.shared_slot + at;
     math.update(*setup_.optimizer.rule, step,
                 {weights(route.from) + at, gradients() + at, slots,
-                 central ? central + at : nullptr, weights(route.to) + at, clip_.scale()},
+                 central ? central + at : nullptr, weights(route.to) + at, clip_.scale(), decay},
                 elements);
   }
 }

@@ -172,7 +172,7 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(dtype_))),
       message_bytes_(layout.trained() * element_bytes_),
-      chunks_(layout.pieces(optimizer.rule->by_parameter, device.exchange_piece())),
+      chunks_(layout.pieces(optimizer, device.exchange_piece())),
       nodes_(static_cast<size_t>(options.nodes)) {
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   const int64_t largest = ParameterLayout::largest(chunks_);
@@ -471,7 +471,7 @@ void Nodes::update(const Node& node, std::span<const Buffer> slots, const Operat
   std::byte* const weights = operation.vectors[0]->data() + at;
   queue.math(dtype_).update(*optimizer_.rule, operation.step,
                             {weights, operation.gradient + at, addresses_of(slots, at), nullptr,
-                             weights, node.clip.scale()},
+                             weights, node.clip.scale(), chunk.decay},
                             chunk.elements);
 }
 

@@ -513,9 +513,9 @@ class Compiler {
     begin_updates();
     PreparedKernel kernel{std::vector<Layout>(inputs.size(), slot.layout), {slot.layout}};
     kernel.implementation = fmt::format("loops:{}", rule.name);
-    kernel.bind = [&rule, math = &vector_math(kernels_, master_dtype()),
-                   n = slot.layout.elements()](Operands o) -> Call {
-      UpdateSpans spans{o.inputs[0], o.inputs[1], {}, o.inputs[2], o.outputs[0]};
+    kernel.bind = [&rule, math = &vector_math(kernels_, master_dtype()), n = slot.layout.elements(),
+                   decay = slot.decays(options_.update->weight_decay)](Operands o) -> Call {
+      UpdateSpans spans{o.inputs[0], o.inputs[1], {}, o.inputs[2], o.outputs[0], nullptr, decay};
       std::copy(o.inputs.begin() + 3, o.inputs.end(), spans.slots.begin());
       return [=, &rule](const Step& step) { math->update(rule, step.update, spans, n); };
     };

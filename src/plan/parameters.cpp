@@ -98,17 +98,32 @@ int64_t ParameterLayout::frozen() const {
   return values_of(frozen_parameters);
 }
 
-std::vector<ParameterLayout::Piece> ParameterLayout::pieces(bool by_parameter,
-                                                            int64_t largest) const {
+std::vector<ParameterLayout::Piece> ParameterLayout::pieces(int64_t largest) const {
   std::vector<Piece> all;
-  if (by_parameter) {
-    for (const Slot& slot : parameters) {
-      if (!all.empty()) all.back().elements = slot.offset - all.back().first;
-      all.push_back({slot.offset, parameter_elements - slot.offset});
+  for (int64_t first = 0; first < parameter_elements; first += all.back().elements) {
+    all.push_back({first, std::min(largest, parameter_elements - first)});
+  }
+  return all;
+}
+
+std::vector<ParameterLayout::Piece> ParameterLayout::pieces(const Optimizer& optimizer,
+                                                            int64_t largest) const {
+  const bool by_parameter = optimizer.rule->by_parameter;
+  if (!by_parameter && optimizer.weight_decay.of_vectors) return pieces(largest);
+  std::vector<Piece> all;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Slot& slot = parameters[i];
+    const bool decay = slot.decays(optimizer.weight_decay), last = i + 1 == parameters.size();
+    const int64_t end = last ? parameter_elements : parameters[i + 1].offset;
+    int64_t first = slot.offset;
+    if (!by_parameter && !all.empty() && all.back().decay == decay) {
+      Piece& before = all.back();
+      first = std::min(end, before.first + largest);
+      before.elements = first - before.first;
     }
-  } else {
-    for (int64_t first = 0; first < parameter_elements; first += all.back().elements) {
-      all.push_back({first, std::min(largest, parameter_elements - first)});
+    const int64_t most = by_parameter ? end - first : largest;
+    for (; first < end; first += all.back().elements) {
+      all.push_back({first, std::min(most, end - first), decay});
     }
   }
   return all;

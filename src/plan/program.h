@@ -25,6 +25,10 @@ struct ParameterLayout {
     int64_t offset;  // in elements
     Initialiser initialiser;
     uint32_t index = 0;  // of a parameter among all of the net, by which its values are drawn
+
+    bool decays(const WeightDecay& decay) const {
+      return decay.of_vectors || layout.shape.rank() > 1;
+    }
   };
   DType dtype = DType::f32;              // of the master copy: f32, or f64 on the reference device
   std::vector<Slot> parameters, states;  // that training changes
@@ -47,10 +51,13 @@ struct ParameterLayout {
 
   struct Piece {
     int64_t first, elements;
+    bool decay = true;  // UpdateSpans'
   };
-  /// Of the flat buffers of parameters, padding included: one parameter each, or else of at most
-  /// `largest` elements.
-  std::vector<Piece> pieces(bool by_parameter, int64_t largest) const;
+  /// Of the flat buffers of parameters, padding included, of at most `largest` elements.
+  std::vector<Piece> pieces(int64_t largest) const;
+  /// As the optimizer updates them: of one parameter each if its rule asks for that, and never of
+  /// some that decay and some that do not.
+  std::vector<Piece> pieces(const Optimizer& optimizer, int64_t largest) const;
   static int64_t largest(const std::vector<Piece>& pieces);
 };
 

@@ -12,7 +12,7 @@ class SynchronousSgd : public SyncAlgorithm {
   int64_t period(bool, int64_t) const override { return 1; }
   void apply(const Exchange& x) const override {
     x.math.update(*x.optimizer->rule, x.optimizer->at(x.lr),
-                  {x.z, x.mean, x.slots, nullptr, x.next_z, x.gradient_scale}, x.n);
+                  {x.z, x.mean, x.slots, nullptr, x.next_z, x.gradient_scale, x.decay}, x.n);
   }
 };
 

@@ -38,6 +38,7 @@ struct Exchange {
   int64_t index;                 // of this exchange in the run, from 0
   double lr;                     // of the iteration that it belongs to
   const double* gradient_scale;  // UpdateSpans'
+  bool decay;                    // UpdateSpans'
   const void* mean;        // of all learners' weights; or of their gradients, weighted by rows
   const void* z;           // the central model
   const void* previous_z;  // for algorithms that overlap: the z before, at index 0 as z; else z

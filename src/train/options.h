@@ -123,8 +123,11 @@ struct TrainOptions {
   std::optional<double> warmup = {};                      // epochs over which the rate grows from 0
   std::optional<double> momentum = {};                    // heavy ball, PyTorch's form
   std::optional<bool> nesterov = {};
-  std::optional<double> weight_decay = {};  // on all parameters
-  std::optional<double> clip_norm = {};     // largest global norm of the gradient; auto: no limit
+  std::optional<double> weight_decay = {};
+  /// all, or weights: neither biases nor norms' scales and shifts, which have one dimension; auto:
+  /// all.
+  std::optional<std::string> weight_decay_on = {};
+  std::optional<double> clip_norm = {};  // largest global norm of the gradient; auto: no limit
 
   // Where to, and how much to tell.
   /// The run's folder; auto: `crossbow train` makes one, train() none.

@@ -59,7 +59,8 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   c.augment = {resized ? *o.crop_area : 0, static_cast<int>(*o.pad), *o.mirror};
   c.centre = resized ? 0.875 : 1;
   c.shuffle_block = o.shuffle_block;
-  c.optimizer = make_sgd({*o.momentum, *o.weight_decay, *o.nesterov});
+  c.optimizer =
+      make_sgd({*o.momentum, {*o.weight_decay, o.weight_decay_on != "weights"}, *o.nesterov});
   c.clip_norm = o.clip_norm.value_or(0);
   c.schedule = EpochSchedule::of(o);
   if (!has_unlike_workers(o.sync)) c.lr_scaling = o.lr_scaling.value_or(c.lr_scaling);
@@ -183,7 +184,7 @@ bool RunConfig::is_live(const TeamConfig& team) const {
 }
 
 Optimizer RunConfig::optimizer_of(const TeamConfig& team) const {
-  return is_live(team) ? make_hogwild_sgd(*options.weight_decay) : optimizer;
+  return is_live(team) ? make_hogwild_sgd(optimizer.weight_decay) : optimizer;
 }
 
 EngineOptions RunConfig::engine_options(const TeamConfig& team, const BatchShape& shape) const {

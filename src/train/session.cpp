@@ -44,6 +44,7 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
   o.momentum = s.momentum;
   o.nesterov = s.nesterov;
   o.weight_decay = s.weight_decay;
+  o.weight_decay_on = s.weight_decay_on;
   o.clip_norm = s.clip_norm;
   return resolve(o, recipe);
 }
@@ -88,6 +89,7 @@ class Session::State {
         classes_(dataset_ ? dataset_->info.classes : s.classes),
         lr_(config_.schedule.lr),
         model_(compile(graph)),
+        pieces_(layout().pieces(config_.optimizer, layout().parameter_elements)),
         replica_(*model_.parameters(), find_device(config_.device.kind),
                  config_.optimizer.slots.size()) {
     if (!model_.options().update) {
@@ -143,6 +145,7 @@ class Session::State {
   int64_t steps_ = 0;
   Tuner tuner_;
   CompiledModel model_;
+  const std::vector<ParameterLayout::Piece> pieces_;  // of an update after the programs
   Replica replica_;
   Buffer gradients_;  // of programs that do not update
   Buffer clip_;       // with a clip norm: the squared norm, and the scale that follows
@@ -242,18 +245,20 @@ float Session::State::step(const float* images, const int32_t* labels, int64_t r
 /// By the gradient that the last step's program has left.
 void Session::State::update(const UpdateStep& step) {
   const VectorMath& math = workspace_->queue().math(layout().dtype);
-  const int64_t n = layout().parameter_elements;
   double* scale = nullptr;
   if (config_.clip_norm > 0) {
     double* const squared_norm = clip_.as<double>();
     scale = squared_norm + 1;
-    math.squared_norm(gradients_.data(), n, squared_norm);
+    math.squared_norm(gradients_.data(), layout().parameter_elements, squared_norm);
     math.find_clip_scale(config_.clip_norm, squared_norm, 1, scale);
   }
-  std::byte* const weights = replica_.parameters.data();
-  const SlotAddresses slots = addresses_of(replica_.slots);
-  math.update(*config_.optimizer.rule, step,
-              {weights, gradients_.data(), slots, nullptr, weights, scale}, n);
+  for (const auto& [first, elements, decay] : pieces_) {
+    const int64_t at = first * static_cast<int64_t>(size_of(layout().dtype));
+    std::byte* const weights = replica_.parameters.data() + at;
+    const SlotAddresses slots = addresses_of(replica_.slots, at);
+    math.update(*config_.optimizer.rule, step,
+                {weights, gradients_.data() + at, slots, nullptr, weights, scale, decay}, elements);
+  }
 }
 
 Session::State::Sums Session::State::evaluate(const float* images, const int32_t* labels,

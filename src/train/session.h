@@ -32,6 +32,7 @@ struct SessionOptions {
   int64_t batch = 16;                          // images of a step
   std::optional<double> lr = {};               // of the first steps; set_lr changes it
   std::optional<double> momentum = {}, weight_decay = {};  // as of TrainOptions
+  std::optional<std::string> weight_decay_on = {};         // the same: all or weights
   std::optional<double> clip_norm = {};  // largest norm of the gradient; unset: no limit
   bool nesterov = false;
   uint64_t seed = 1;           // of the first weights, of dropout, of the order of a set's images

@@ -210,6 +210,16 @@ void validate_loss(const TrainOptions& o) {
   }
 }
 
+void validate_weight_decay(const TrainOptions& o) {
+  expect_at_least<double>("weight-decay", o.weight_decay, 0);
+  if (!o.weight_decay_on) return;
+  expect_name("weight-decay-on", *o.weight_decay_on, {"all", "weights"});
+  if (o.weight_decay == 0.0) {
+    fail_usage("`weight-decay-on` {}: with a `weight-decay` of 0 nothing decays; leave it out",
+               *o.weight_decay_on);
+  }
+}
+
 void validate_target_loss(const TrainOptions& o) {
   if (o.target_loss && o.target_accuracy) {
     fail_usage("`target-loss` and `target-accuracy`: a run has one target; leave one of them out");
@@ -316,7 +326,7 @@ void validate_learning(const TrainOptions& o) {
   expect_positive("lr-gamma", o.lr_gamma);
   expect_positive("clip-norm", o.clip_norm);
   expect_at_least<double>("warmup", o.warmup, 0);
-  expect_at_least<double>("weight-decay", o.weight_decay, 0);
+  validate_weight_decay(o);
   expect_at_least<double>("momentum", o.momentum, 0);
   if (*o.momentum >= 1) fail_usage("`momentum` {}: it must be below 1", *o.momentum);
   if (*o.nesterov && o.momentum == 0.0) fail_usage("`nesterov` needs a `momentum` above 0");

@@ -141,9 +141,9 @@ TEST_F(OnGpuDevice, ComputesAsTheReferenceDoes) {
   const auto queue = device_.make_queue();
   const VectorMath &math = queue->math(DType::f32), &ref = vector_math("ref", DType::f32);
   const Numbers w = numbers(1), g = numbers(-0.2f), v = numbers(0.3f), z = numbers(0.9f);
-  for (int set = 0; set < 8; ++set) {
+  for (int set = 0; set < 16; ++set) {
     SCOPED_TRACE(set);
-    const bool pulled = set & 1, nesterov = set & 2, hogwild = set & 4;
+    const bool pulled = set & 1, nesterov = set & 2, hogwild = set & 4, decay = set & 8;
     const Optimizer optimizer =
         hogwild ? make_hogwild_sgd(0.01, nesterov)
                 : make_sgd({.momentum = 0.9, .weight_decay = 0.01, .nesterov = nesterov});
@@ -151,14 +151,25 @@ TEST_F(OnGpuDevice, ComputesAsTheReferenceDoes) {
     Numbers slot = v, next = w;
     const Numbers central = z;
     ref.update(*optimizer.rule, step,
-               {w.data(), g.data(), {slot.data()}, pulled ? central.data() : nullptr, next.data()},
+               {w.data(),
+                g.data(),
+                {slot.data()},
+                pulled ? central.data() : nullptr,
+                next.data(),
+                nullptr,
+                decay},
                kNumbers);
     const Buffer on_w = there(w), on_g = there(g), on_v = there(v), on_z = there(z),
                  on_next = there(w);
-    math.update(
-        *optimizer.rule, step,
-        {on_w.data(), on_g.data(), {on_v.data()}, pulled ? on_z.data() : nullptr, on_next.data()},
-        kNumbers);
+    math.update(*optimizer.rule, step,
+                {on_w.data(),
+                 on_g.data(),
+                 {on_v.data()},
+                 pulled ? on_z.data() : nullptr,
+                 on_next.data(),
+                 nullptr,
+                 decay},
+                kNumbers);
     queue->finish();
     expect_near(here(on_next), next);
     expect_near(here(on_v), slot);

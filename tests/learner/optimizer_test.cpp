@@ -31,7 +31,7 @@ struct Reference {
       for (double& x : g) x *= std::min(1.0, scale);
     }
     for (size_t i = 0; i < w.size(); ++i) {
-      const double d = g[i] + sgd.weight_decay * w[i];
+      const double d = g[i] + sgd.weight_decay.factor * w[i];
       v[i] = sgd.momentum * v[i] + d;
       w[i] -= lr * (sgd.momentum == 0 ? d : sgd.nesterov ? d + sgd.momentum * v[i] : v[i]);
     }

@@ -44,6 +44,52 @@ TEST(ParameterLayout, SlotsAreAlignedAndApart) {
   EXPECT_EQ(layout.find("nothing"), nullptr);
 }
 
+/// What decays and what does not, up to the next slot of the other kind.
+TEST(ParameterLayout, PiecesOfAnOptimizerDecayAsAWholeOrNotAtAll) {
+  const ParameterLayout layout = sample_layout(DType::f32);
+  const int64_t vector = layout.parameters[1].offset, after = layout.parameters[2].offset;
+  const int64_t end = layout.parameter_elements;
+  struct Expected {
+    int64_t first, elements;
+    bool decay;
+  };
+  const auto expect = [&](const Optimizer& optimizer, int64_t largest,
+                          const std::vector<Expected>& expected) {
+    const auto pieces = layout.pieces(optimizer, largest);
+    ASSERT_EQ(pieces.size(), expected.size());
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(pieces[i].first, expected[i].first);
+      EXPECT_EQ(pieces[i].elements, expected[i].elements);
+      EXPECT_EQ(pieces[i].decay, expected[i].decay);
+    }
+  };
+  const Optimizer all = make_sgd({.weight_decay = 0.1});
+  const Optimizer weights = make_sgd({.weight_decay = {0.1, /*of_vectors=*/false}});
+  expect(all, 1 << 20, {{0, end, true}});
+  expect(all, 512, {{0, 512, true}, {512, end - 512, true}});
+  expect(weights, 1 << 20,
+         {{0, vector, true}, {vector, after - vector, false}, {after, end - after, true}});
+  expect(weights, 512,
+         {{0, 512, true},
+          {512, vector - 512, true},
+          {vector, after - vector, false},
+          {after, end - after, true}});
+  const UpdateRule by_parameter{"whole", /*by_parameter=*/true};
+  expect({&by_parameter, {}, {0.1, /*of_vectors=*/false}}, 16,
+         {{0, vector, true}, {vector, after - vector, false}, {after, end - after, true}});
+
+  ParameterLayout net;
+  for (const char* name : {"a", "b", "c"}) {
+    net.add_parameter(name, Layout::plain({100, 2}, DType::f32), {});
+  }
+  const auto merged = net.pieces(weights, 400);
+  ASSERT_EQ(merged.size(), 2u);
+  EXPECT_EQ(merged[0].elements, 400);
+  EXPECT_EQ(merged[1].first, 400);
+  EXPECT_EQ(merged[1].elements, net.parameter_elements - 400);
+}
+
 TEST(ParameterLayout, TensorsComeBackAsTheyWereWritten) {
   for (const auto& slot : sample_layout(DType::f32).parameters) {
     std::vector<float> written(slot.layout.shape.elements()), back(written.size());

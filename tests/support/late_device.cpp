@@ -379,7 +379,8 @@ void LateMath::update(const UpdateRule& rule, const UpdateStep& step, const Upda
                 {},
                 queue_.usable(spans.central),
                 queue_.usable(spans.next),
-                queue_.usable(spans.gradient_scale)};
+                queue_.usable(spans.gradient_scale),
+                spans.decay};
   for (size_t i = 0; i < kMostSlots; ++i) s.slots[i] = queue_.usable(spans.slots[i]);
   queue_.give([this, &rule, step, s, n] { math_.update(rule, step, s, n); });
 }

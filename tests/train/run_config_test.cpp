@@ -31,7 +31,7 @@ TEST(RunConfig, ANameIsEnough) {
   EXPECT_EQ(c.augment.pad, recipe.pad);
   EXPECT_EQ(c.augment.mirror, recipe.mirror);
   EXPECT_EQ(c.optimizer.coefficients[kSgdMomentum], recipe.momentum);
-  EXPECT_EQ(c.optimizer.weight_decay, recipe.weight_decay);
+  EXPECT_EQ(c.optimizer.weight_decay.factor, recipe.weight_decay);
   EXPECT_EQ(c.optimizer.coefficients[kSgdNesterov], 0);
   EXPECT_EQ(c.clip_norm, 0);
   EXPECT_EQ(c.schedule.lr, recipe.lr);

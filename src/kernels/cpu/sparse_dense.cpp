@@ -93,7 +93,7 @@ std::function<Call(Operands)> bind_update(const Adder& add, const Optimizer& opt
   const bool live = optimizer.rule == &kHogwildSgd;
   const bool plain = live || (optimizer.rule == &kSgd && optimizer.slots.empty());
   const bool numbers = std::ranges::any_of(optimizer.coefficients, [](double c) { return c != 0; });
-  if (!plain || numbers || optimizer.weight_decay != 0) return nullptr;
+  if (!plain || numbers || optimizer.weight_decay.factor != 0) return nullptr;
   return [add, live](Operands o) -> Call {
     auto* const weights = as<float>(live ? o.inputs[4] : o.outputs[0]);
     return [=, numbers = numbers_of(o), dy = as<float>(o.inputs[3]),

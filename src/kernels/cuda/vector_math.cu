@@ -18,10 +18,14 @@ struct Numbers {
   UpdateStep given;
   const UpdateStep* in_block;    // where a program's step lies; null: given
   const double* gradient_scale;  // null: 1
+  bool decay;
 
   CROSSBOW_GPU const UpdateStep& step() const { return in_block ? *in_block : given; }
   CROSSBOW_GPU float scale() const {
     return gradient_scale ? static_cast<float>(*gradient_scale) : 1;
+  }
+  CROSSBOW_GPU float weight_decay() const {
+    return decay ? static_cast<float>(step().weight_decay) : 0;
   }
 };
 
@@ -34,7 +38,7 @@ struct SgdStep {
   CROSSBOW_GPU void operator()(int64_t i) const {
     const UpdateStep& step = numbers.step();
     const auto momentum = static_cast<float>(step.coefficients[kSgdMomentum]);
-    const float d = numbers.scale() * g[i] + static_cast<float>(step.weight_decay) * w[i];
+    const float d = numbers.scale() * g[i] + numbers.weight_decay() * w[i];
     float direction = d;
     if (v) {
       v[i] = momentum * v[i] + d;
@@ -58,7 +62,7 @@ struct HogwildStep {
     const UpdateStep& step = numbers.step();
     const bool overwrites = step.coefficients[kHogwildOverwrites] != 0;
     const float before = overwrites ? w[i] : shared[i];
-    const float d = numbers.scale() * g[i] + static_cast<float>(step.weight_decay) * w[i];
+    const float d = numbers.scale() * g[i] + numbers.weight_decay() * w[i];
     next[i] = before - static_cast<float>(step.lr) * d;
     shared[i] = next[i];
   }
@@ -142,7 +146,7 @@ void GridMath::update(const UpdateRule& rule, const UpdateStep& step, const Upda
                       int64_t n) const {
   const auto in = [](const void* p) { return static_cast<const float*>(p); };
   const Numbers numbers{steps_in_blocks_ ? UpdateStep{} : step, steps_in_blocks_ ? &step : nullptr,
-                        spans.gradient_scale};
+                        spans.gradient_scale, spans.decay};
   const float *const w = in(spans.weights), *const g = in(spans.gradient);
   auto *const slot = as<float>(spans.slots[0]), *const next = as<float>(spans.next);
   if (&rule == &kSgd) {
