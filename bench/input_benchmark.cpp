@@ -27,13 +27,17 @@ const Dataset& set() {
   return *opened;
 }
 
-void make_batches(benchmark::State& state) {
+PipelineOptions options_of(int64_t threads) {
   PipelineOptions options;
   options.batch = kBatch;
   options.shuffle = true;
   options.augment = {.least_area = kLeastArea, .mirror = true};
-  options.threads = static_cast<int>(state.range(0));
-  Pipeline pipeline(set(), set().train, options);
+  options.threads = static_cast<int>(threads);
+  return options;
+}
+
+void make_batches(benchmark::State& state) {
+  Pipeline pipeline(set(), set().train, options_of(state.range(0)));
   const int64_t batches = std::min(kPictures / kBatch, pipeline.batches());
   int64_t epoch = 0;
   for (auto unused : state) {
@@ -41,6 +45,17 @@ void make_batches(benchmark::State& state) {
     for (int64_t b = 0; b < batches; ++b) pipeline.release(pipeline.acquire(b));
   }
   state.SetItemsProcessed(state.iterations() * batches * kBatch);
+}
+
+/// Of an epoch that begins there, in a program that has yet to open the set.
+void first_batch(benchmark::State& state) {
+  const int64_t batch = state.range(0);
+  for (auto unused : state) {
+    Pipeline pipeline(set(), set().train, options_of(1));
+    if (batch >= pipeline.batches()) fail("an epoch has {} batches only", pipeline.batches());
+    pipeline.start(0, batch);
+    pipeline.release(pipeline.acquire(batch));
+  }
 }
 
 /// Of pictures in memory, JPEGs all: the parts' pixels, not scaled.
@@ -76,6 +91,7 @@ void decode_alone(benchmark::State& state) {
 
 BENCHMARK(make_batches)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(decode_alone)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(first_batch)->Arg(0)->Arg(40000)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace crossbow::data
