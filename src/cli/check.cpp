@@ -10,8 +10,10 @@ namespace crossbow::cli {
 namespace {
 
 constexpr const char* kExamples =
-    R"(Reads and decodes everything, and lists each picture that cannot be, with its file and place.
-The exit status is then 1. `crossbow convert FROM TO --skip-bad` leaves such pictures out.
+    R"(Reads and decodes everything, and lists each picture that cannot be read and
+each archive that is damaged or cut short, with its file and place. The exit
+status is then 1. `crossbow convert FROM TO --skip-bad` leaves out what is
+listed.
 
 Examples:
   crossbow data check imagenet:ILSVRC
@@ -27,15 +29,15 @@ int run(const std::string& set, bool json) {
     reporter.loading(what, done, total);
   };
   const auto dataset = data::open_dataset(set, options);
-  const std::vector<std::string> bad = data::check_samples(*dataset, options);
+  const auto [train, test, bad] = data::check_samples(*dataset, options);
   reporter.finish();
   for (const std::string& reason : bad) complain("crossbow data check", reason);
-  const int64_t train = dataset->train->size(), test = dataset->test->size();
   if (json) {
     print_json({{"data", set}, {"train", train}, {"test", test}, {"bad", bad}});
   } else {
-    put("{}: {} training and {} test {}s, of which {} cannot be read\n", printable(set),
-        grouped(train), grouped(test), dataset->info.noun(), grouped(std::ssize(bad)));
+    put("{}: {} training and {} test {}s can be read{}\n", printable(set), grouped(train),
+        grouped(test), dataset->info.noun(),
+        bad.empty() ? "" : fmt::format("; {}, named above", count(std::ssize(bad), "fault")));
   }
   return bad.empty() ? 0 : 1;
 }

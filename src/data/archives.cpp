@@ -88,7 +88,7 @@ struct Part {
   std::vector<PictureEntry> entries;
   std::vector<int64_t> labels;
   std::map<int64_t, std::string> class_names;
-  std::vector<std::string> bad;  // records that cannot be read
+  std::vector<Skipped> skipped;
 
   void add(const PictureEntry& entry, int64_t label, const std::string& class_name) {
     if (label >= kMostClasses) {
@@ -101,8 +101,9 @@ struct Part {
   }
 };
 
-Part read_records(const Path& path, bool skip_bad) {
-  Part part;
+using Bad = std::function<void(int64_t begin, const std::string& reason)>;
+
+void read_records(const FileBytes& file, Part& part, const Bad& bad) {
   const auto record = [&](int64_t begin, std::span<const uint8_t> data) {
     const Example example = parse_example(data);
     part.add({.offset = static_cast<uint64_t>(begin + kRecordHead),
@@ -111,24 +112,43 @@ Part read_records(const Path& path, bool skip_bad) {
               .size = static_cast<uint32_t>(example.size)},
              example.label, example.class_name);
   };
-  const auto bad = [&](const std::string& reason) {
-    if (!skip_bad) fail("{}", reason);
-    part.bad.push_back(fmt::format("{}: {}", path.string(), reason));
+  scan_records(file, record, bad);
+}
+
+void read_tar(const FileBytes& file, Part& part, const Bad& bad) {
+  const auto picture = [&](const TarPicture& p) {
+    if (p.size > static_cast<int64_t>(kLargestPicture)) fail("{} bytes are no picture's", p.size);
+    const auto size = static_cast<uint32_t>(p.size);
+    part.add({.offset = static_cast<uint64_t>(p.begin), .length = size, .size = size}, p.label, {});
   };
-  naming_file(path, [&] { scan_records(bytes_of_file(path), record, bad); });
+  scan_tar(file, picture, bad);
+}
+
+Part read_archive(const Path& path, Container container, bool skip_bad) {
+  Part part;
+  const auto bad = [&](int64_t begin, const std::string& reason) {
+    const std::string named = fmt::format("{}: {}", path.string(), reason);
+    if (!skip_bad) fail("{}", named);
+    part.skipped.push_back({.offset = static_cast<uint64_t>(begin), .reason = named});
+  };
+  try {
+    (container == Container::tar ? read_tar : read_records)(bytes_of_file(path), part, bad);
+  } catch (const Error& e) {  // the file itself cannot be read
+    if (!skip_bad) throw;
+    part.skipped.push_back({.reason = e.what()});
+  }
   return part;
 }
 
-Part read_tar(const Path& path) {
-  Part part;
-  scan_tar(path, [&](const TarPicture& picture) {
-    if (picture.size > static_cast<int64_t>(kLargestPicture))
-      fail("{} bytes are no picture's", picture.size);
-    const auto size = static_cast<uint32_t>(picture.size);
-    part.add({.offset = static_cast<uint64_t>(picture.begin), .length = size, .size = size},
-             picture.label, {});
-  });
-  return part;
+/// Those of training. Where some of that could not be read, it may have had those of the test, too.
+int64_t count_classes(const std::vector<Part>& parts, size_t training) {
+  const auto begin = parts.begin(), end = begin + static_cast<ptrdiff_t>(training);
+  const bool whole = std::all_of(begin, end, [](const Part& p) { return p.skipped.empty(); });
+  int64_t classes = 0;
+  for (auto part = begin; part != (whole ? end : parts.end()); ++part) {
+    for (const int64_t label : part->labels) classes = std::max(classes, label + 1);
+  }
+  return classes;
 }
 
 std::vector<std::string> read_class_names(const Path& path) {
@@ -148,7 +168,7 @@ std::vector<std::string> read_class_names(const Path& path) {
 }
 
 void expect_pictures(const Path& folder, const PictureList& list, std::string_view part) {
-  if (!list.entries.empty()) return;
+  if (!list.entries.empty() || !list.skipped.empty()) return;
   fail("{}: the archives for {} hold no pictures (a tar of tars must be unpacked first)",
        folder.string(), part);
 }
@@ -187,39 +207,41 @@ PictureIndex index_archives(const Path& folder, Container container, const Archi
   const std::vector<std::string> names = archives.all();
   std::vector<Part> parts(names.size());
   parallel_for(std::ssize(names), options, "indexing archives", [&](int64_t i) {
-    const Path path = folder / names[static_cast<size_t>(i)];
-    parts[static_cast<size_t>(i)] =
-        container == Container::tar ? read_tar(path) : read_records(path, options.skip_bad);
+    const auto at = static_cast<size_t>(i);
+    parts[at] = read_archive(folder / names[at], container, options.skip_bad);
   });
 
   PictureIndex index;
   index.container = container;
-  for (Part& part : parts) {
-    std::ranges::move(part.bad, std::back_inserter(index.bad));
-  }
-  int64_t classes = 0;
+  const int64_t classes = count_classes(parts, archives.train.size());
   std::map<int64_t, std::string> class_names;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const bool training = i < archives.train.size();
-    PictureList& list = training ? index.train : index.test;
+    PictureList& list = i < archives.train.size() ? index.train : index.test;
     const auto file = static_cast<uint32_t>(list.files.size());
     list.files.add(names[i]);
+    for (Skipped& skipped : parts[i].skipped) {
+      skipped.file = file;
+      list.skipped.push_back(std::move(skipped));
+    }
+    if (i == archives.train.size()) expect_pictures(folder, index.train, "training");
     for (size_t k = 0; k < parts[i].entries.size(); ++k) {
+      PictureEntry& entry = list.entries.emplace_back(parts[i].entries[k]);
+      entry.file = file;
       const int64_t label = parts[i].labels[k];
-      if (training) classes = std::max(classes, label + 1);
-      if (classes == 0) expect_pictures(folder, index.train, "training");
-      if (label >= classes) {
-        fail("{}: picture {} is of class {}, and training has {} classes, counted from 0",
-             (folder / names[i]).string(), k, label, classes);
-      }
-      list.entries.push_back(parts[i].entries[k]);
-      list.entries.back().file = file;
       list.labels.push_back(static_cast<int32_t>(label));
+      if (label < classes) continue;
+      std::string reason = fmt::format(
+          "{}: the picture at byte {} is of class {}, and training has {} classes, "
+          "counted from 0",
+          (folder / names[i]).string(), entry.offset + entry.begin, label, classes);
+      if (!options.skip_bad) fail("{}", reason);
+      list.skipped.push_back({file, entry.offset, std::move(reason)});
+      list.entries.pop_back();
+      list.labels.pop_back();
     }
     class_names.merge(parts[i].class_names);
     parts[i] = {};
   }
-  expect_pictures(folder, index.train, "training");
   expect_pictures(folder, index.test, "the test");
   index.classes = numbered_classes(classes);
   if (auto named = read_class_names(folder / kClassNames); std::ssize(named) >= classes) {

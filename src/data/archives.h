@@ -35,8 +35,8 @@ constexpr const char* kClassNames = "classes.txt";
 Archives find_archives(const std::filesystem::path& folder, Container container);
 
 /// Reads all of them. Without sources and stamps. Throws Error, which names the archive and the
-/// place in it, for a damaged one, unless `options` skip records that cannot be read; or for a
-/// label of a class that training has not.
+/// place in it, for a damaged one or for a label of a class that training has not, unless `options`
+/// skip those; and if either part has no pictures, and nothing that was skipped.
 PictureIndex index_archives(const std::filesystem::path& folder, Container container,
                             const Archives& archives, const OpenOptions& options);
 

@@ -38,11 +38,21 @@ struct PictureEntry {
   bool operator==(const PictureEntry&) const = default;
 };
 
+/// Bytes of an archive that cannot be used.
+struct Skipped {
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  std::string reason;  // which names the archive and the place
+
+  bool operator==(const Skipped&) const = default;
+};
+
 /// One part of a set.
 struct PictureList {
   Names files;  // beneath the set's folder: archives, or the pictures themselves
   std::vector<PictureEntry> entries;  // one a picture, by file; of pictures that are files none
   std::vector<int32_t> labels;
+  std::vector<Skipped> skipped = {};  // what was left out; an index that is kept has none
 
   bool operator==(const PictureList&) const = default;
 };
@@ -62,7 +72,6 @@ struct PictureIndex {
   /// Of the archives, or of the folders of pictures, when the index was made.
   Names sources;
   std::vector<Stamp> stamps;
-  std::vector<std::string> bad = {};  // records that were skipped; not kept
 
   bool operator==(const PictureIndex&) const = default;
 };

@@ -120,6 +120,14 @@ PictureIndex make_index(const Path& folder, const Found& found, State state,
   return index;
 }
 
+std::vector<std::string> reasons_of(const PictureIndex& index) {
+  std::vector<std::string> reasons;
+  for (const PictureList* list : {&index.train, &index.test}) {
+    for (const Skipped& skipped : list->skipped) reasons.push_back(skipped.reason);
+  }
+  return reasons;
+}
+
 std::string_view name_of(Container container) {
   constexpr std::string_view kNames[] = {"class folders", "TFRecords", "tars"};
   return kNames[static_cast<size_t>(container)];
@@ -133,7 +141,7 @@ std::shared_ptr<const Dataset> open(const char* name, const Path& folder, const 
   std::optional<PictureIndex> index = load(folder, state);
   if (!index) {
     index = make_index(folder, found, std::move(state), options);
-    const Path kept = index->bad.empty() ? save(*index, folder) : Path();
+    const Path kept = reasons_of(*index).empty() ? save(*index, folder) : Path();
     info.note =
         fmt::format("{}: indexed {} pictures in {}{}", folder.string(),
                     grouped(std::ssize(index->train.labels) + std::ssize(index->test.labels)),
@@ -146,10 +154,11 @@ std::shared_ptr<const Dataset> open(const char* name, const Path& folder, const 
   info.classes = std::ssize(index->classes);
   info.class_names = std::move(index->classes);
   info.normalisation = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
+  std::vector<std::string> bad = reasons_of(*index);
   auto train = picture_split(folder, index->container, std::move(index->train));
   auto test = picture_split(folder, index->container, std::move(index->test));
   return std::make_shared<Dataset>(
-      Dataset{std::move(info), std::move(train), std::move(test), std::move(index->bad)});
+      Dataset{std::move(info), std::move(train), std::move(test), std::move(bad)});
 }
 
 template <Container... kContainers>

@@ -22,7 +22,8 @@ class PictureSplit final : public Split {
         folder_(std::move(folder)),
         container_(container),
         files_(std::move(list.files)),
-        entries_(std::move(list.entries)) {}
+        entries_(std::move(list.entries)),
+        skipped_(std::move(list.skipped)) {}
 
   Sample sample(int64_t i, std::vector<uint8_t>* scratch) const override {
     const PictureEntry e = entry(i);
@@ -52,7 +53,10 @@ class PictureSplit final : public Split {
     const std::string path = path_of(e).string();
     if (container_ == Container::files) return path;
     const auto first = std::ranges::lower_bound(entries_, e.file, {}, &PictureEntry::file);
-    const int64_t number = i - (first - entries_.begin());
+    const auto skipped = std::ranges::count_if(skipped_, [&](const Skipped& other) {
+      return other.file == e.file && other.offset < e.offset;
+    });
+    const int64_t number = i - (first - entries_.begin()) + skipped;
     const bool record = container_ == Container::tfrecord;
     return fmt::format("{}, {} {}, which begins at byte {}", path, record ? "record" : "picture",
                        number, e.offset - (record ? kRecordHead : 0));
@@ -76,6 +80,7 @@ class PictureSplit final : public Split {
   const Container container_;
   const Names files_;
   const std::vector<PictureEntry> entries_;
+  const std::vector<Skipped> skipped_;
 };
 
 }  // namespace

@@ -3,20 +3,25 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
+#include <string>
+
+#include "core/file.h"
 
 namespace crossbow::data {
 
 struct TarPicture {
-  int64_t begin = 0, size = 0;  // in the archive
+  int64_t begin = 0, size = 0;  // in the archive, which has so many bytes
   int64_t label = 0;
 };
 
-/// Calls `picture` for each sample of an archive that is not compressed, in its order. Members that
-/// are neither pictures nor classes are left out. Throws Error, which names the archive and, where
-/// it can, the member, for a damaged archive, or a picture or a class without the other.
-void scan_tar(const std::filesystem::path& path,
-              const std::function<void(const TarPicture& picture)>& picture);
+/// Calls `picture` for each sample of an archive that is not compressed, in its order; and `bad`
+/// for each sample that cannot be used, or for which `picture` throws Error, with where it begins
+/// and why, which names it. Of those are a picture or a class without the other, or one that is a
+/// link or a device, or whose name leads out of the archive. Where the archive itself is damaged,
+/// cut short or compressed, `bad` is called for the last time. Other members are passed over. Takes
+/// a few MiB at most, whatever sizes the archive claims.
+void scan_tar(const FileBytes& file, const std::function<void(const TarPicture& picture)>& picture,
+              const std::function<void(int64_t begin, const std::string& reason)>& bad);
 
 }  // namespace crossbow::data

@@ -46,38 +46,39 @@ void expect_intact(std::span<const uint8_t> data_and_crc) {
 
 void scan_records(const FileBytes& file,
                   const std::function<void(int64_t, std::span<const uint8_t>)>& record,
-                  const std::function<void(const std::string&)>& bad) {
+                  const std::function<void(int64_t, const std::string&)>& bad) {
   std::vector<uint8_t> bytes;
-  int64_t begin = 0, number = 0;
-  const auto read = [&](int64_t offset, int64_t size) {
-    if (size > file.size - offset) fail("the file ends within it: get the file again");
-    bytes.resize(static_cast<size_t>(size));
+  const auto read = [&](int64_t offset, uint64_t size) {
+    if (size > static_cast<uint64_t>(file.size - offset)) {
+      fail("the file ends within it: get the file again");
+    }
+    bytes.resize(size);
     file.read(offset, bytes);
   };
-  const auto naming = [&](const Error& e) {
-    return fmt::format("record {}, which begins at byte {}: {}", number, begin, e.what());
+  const auto read_length = [&](int64_t begin) {
+    read(begin, kRecordHead);
+    if (masked_crc(std::span(bytes).first(8)) != number_at<uint32_t>(bytes.data() + 8)) {
+      fail(
+          "this is no length of a record, and what follows cannot be found: get the file again, "
+          "if it holds TFRecords");
+    }
+    return number_at<uint64_t>(bytes.data());
   };
-  for (; begin < file.size; ++number) {
-    int64_t size = 0;
+  int64_t begin = 0;
+  for (int64_t number = 0; begin < file.size; ++number) {
+    uint64_t left = 0;  // of the file, behind the record
     try {
-      read(begin, kRecordHead);
-      const auto length = number_at<uint64_t>(bytes.data());
-      if (masked_crc(std::span(bytes).first(8)) != number_at<uint32_t>(bytes.data() + 8)) {
-        fail("this is no length of a record: get the file again, if it holds TFRecords");
-      }
+      const uint64_t length = read_length(begin);
+      const auto room = static_cast<uint64_t>(file.size - begin - kRecordHead);
+      if (length <= room && room - length >= kRecordTail) left = room - length - kRecordTail;
       if (length > kLargestPicture) fail("its length of {} bytes is no picture's", length);
-      size = static_cast<int64_t>(length);
-      read(begin + kRecordHead, size + kRecordTail);
-    } catch (const Error& e) {
-      fail("{}", naming(e));
-    }
-    try {
+      read(begin + kRecordHead, length + kRecordTail);
       expect_intact(bytes);
-      record(begin, std::span(bytes).first(static_cast<size_t>(size)));
+      record(begin, std::span(bytes).first(length));
     } catch (const Error& e) {
-      bad(naming(e));
+      bad(begin, fmt::format("record {}, which begins at byte {}: {}", number, begin, e.what()));
     }
-    begin += kRecordHead + size + kRecordTail;
+    begin = file.size - static_cast<int64_t>(left);
   }
 }
 

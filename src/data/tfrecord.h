@@ -17,12 +17,12 @@ constexpr int64_t kRecordHead = 12, kRecordTail = 4;
 /// CRC-32C, rotated by 15 bits and moved.
 uint32_t masked_crc(std::span<const uint8_t> bytes);
 
-/// Calls `record` with the data of each record and where the record begins; and `bad` with "record
-/// N, which begins at byte B: reason" for one whose data are damaged, or for which `record` throws
-/// Error. Throws Error, with the same words, where the next record cannot be found.
+/// Calls `record` with the data of each record and where the record begins; and `bad`, with that
+/// place and "record N, which begins at byte B: reason", for one that is damaged, or for which
+/// `record` throws Error. That call is the last one where the next record cannot be found.
 void scan_records(const FileBytes& file,
                   const std::function<void(int64_t begin, std::span<const uint8_t> data)>& record,
-                  const std::function<void(const std::string& reason)>& bad);
+                  const std::function<void(int64_t begin, const std::string& reason)>& bad);
 
 /// Throws Error if these are not the data and the checksum behind them, as the file had them.
 void expect_intact(std::span<const uint8_t> data_and_crc);

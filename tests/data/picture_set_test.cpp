@@ -1,7 +1,4 @@
 // Sets of encoded pictures: class folders, TFRecords and tars.
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,8 +6,7 @@
 #include "core/file.h"
 #include "data/check_pictures.h"
 #include "data/dataset.h"
-#include "data/example.pb.h"
-#include "data/pictures.h"
+#include "data/picture_files.h"
 #include "data/pipeline.h"
 #include "data/source.h"
 #include "data/tfrecord.h"
@@ -21,82 +17,6 @@ namespace crossbow::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Told apart by its size and colours.
-FileBytes picture(int number) {
-  Image image = gradient(20 + number % 5, 24 + number % 3);
-  for (uint8_t& value : image.rgb) value = static_cast<uint8_t>(value + 3 * number);
-  return number % 4 == 3 ? encode_png(image) : encode_jpeg(image);
-}
-
-struct Record {
-  FileBytes picture;
-  int64_t label = 0;
-  std::string name = {};
-  bool tensorflow_datasets = false;
-};
-
-std::string example_of(const Record& r) {
-  proto::Example example;
-  auto& features = *example.mutable_features()->mutable_feature();
-  const std::string bytes(r.picture.begin(), r.picture.end());
-  features[r.tensorflow_datasets ? "image" : "image/encoded"].mutable_bytes_list()->add_value(
-      bytes);
-  features[r.tensorflow_datasets ? "label" : "image/class/label"].mutable_int64_list()->add_value(
-      r.label);
-  features["image/height"].mutable_int64_list()->add_value(20);
-  if (!r.name.empty()) features["image/class/text"].mutable_bytes_list()->add_value(r.name);
-  return example.SerializeAsString();
-}
-
-template <typename T>
-void append(FileBytes& file, const T& number) {
-  const auto* const bytes = reinterpret_cast<const uint8_t*>(&number);
-  file.insert(file.end(), bytes, bytes + sizeof number);
-}
-
-FileBytes records(const std::vector<Record>& all) {
-  FileBytes file;
-  for (const Record& r : all) {
-    const std::string data = example_of(r);
-    const FileBytes bytes(data.begin(), data.end());
-    FileBytes length;
-    append(length, uint64_t{data.size()});
-    file.insert(file.end(), length.begin(), length.end());
-    append(file, masked_crc(length));
-    file.insert(file.end(), bytes.begin(), bytes.end());
-    append(file, masked_crc(bytes));
-  }
-  return file;
-}
-
-struct Member {
-  std::string name;
-  FileBytes contents;
-};
-
-void write_tar(const fs::path& path, const std::vector<Member>& members, bool gzip = false) {
-  archive* const a = archive_write_new();
-  archive_write_set_format_pax_restricted(a);
-  if (gzip) archive_write_add_filter_gzip(a);
-  archive_write_open_filename(a, path.c_str());
-  for (const Member& m : members) {
-    archive_entry* const entry = archive_entry_new();
-    archive_entry_set_pathname(entry, m.name.c_str());
-    archive_entry_set_size(entry, std::ssize(m.contents));
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_write_header(a, entry);
-    archive_write_data(a, m.contents.data(), m.contents.size());
-    archive_entry_free(entry);
-  }
-  archive_write_close(a);
-  archive_write_free(a);
-}
-
-FileBytes text(std::string_view s) {
-  return {s.begin(), s.end()};
-}
 
 class PictureSet : public ::testing::Test {
  protected:
@@ -292,7 +212,7 @@ TEST_F(PictureSet, DamageNamesTheFileTheRecordAndThePlace) {
   add("train-00000-of-00001", flipped);
   std::vector<uint8_t> scratch;
   EXPECT_ERROR(set->train->sample(1, &scratch), at + "its bytes do not fit its checksum");
-  EXPECT_EQ(check_samples(*set, {}).size(), 1u);
+  EXPECT_EQ(check_samples(*set, {}).bad.size(), 1u);
 }
 
 TEST_F(PictureSet, BadRecordsAreLeftOutIfAsked) {
@@ -307,8 +227,69 @@ TEST_F(PictureSet, BadRecordsAreLeftOutIfAsked) {
     ASSERT_EQ(set->bad.size(), 2u);
     EXPECT_NE(set->bad[0].find("train-00000-of-00001: record 0"), std::string::npos);
     EXPECT_NE(set->bad[1].find("record 2, which begins at"), std::string::npos);
-    EXPECT_EQ(check_samples(*set, {}), set->bad);
+    EXPECT_EQ(check_samples(*set, {}).bad, set->bad);
   }
+}
+
+TEST_F(PictureSet, BadArchivesAreLeftOutIfAsked) {
+  const std::vector<Record> three{{picture(0), 1}, {picture(1), 2}, {picture(2), 3}};
+  const size_t second = records({three[0]}).size();
+  FileBytes cut = records(three), altered = cut, undecodable = records({{text("no"), 2}, three[0]});
+  cut.resize(second + 20);
+  altered[second] ^= 1;
+  add("train-00000-of-00005", cut);
+  add("train-00001-of-00005", altered);
+  add("train-00002-of-00005", FileBytes(7));
+  undecodable.insert(undecodable.begin(), cut.begin(),
+                     cut.begin() + static_cast<ptrdiff_t>(second));
+  add("train-00003-of-00005", undecodable);
+  add("train-00004-of-00005", records(three));
+  add("validation-00000-of-00001", cut);
+  const auto set = open_dataset("tfrecord:" + root().string(), {.skip_bad = true});
+  EXPECT_EQ(set->train->size(), 8);
+  EXPECT_EQ(set->test->size(), 1);
+  const Checked checked = check_samples(*set, {});
+  EXPECT_EQ(checked.train, 7);
+  EXPECT_EQ(checked.test, 1);
+  const std::string record_1 = fmt::format("record 1, which begins at byte {}: ", second);
+  const std::vector<std::string> expected{
+      "train-00000-of-00005: " + record_1 + "the file ends within it",
+      "train-00001-of-00005: " + record_1 + "this is no length of a record",
+      "train-00002-of-00005: record 0, which begins at byte 0: the file ends within it",
+      "validation-00000-of-00001: " + record_1 + "the file ends within it",
+      "train-00003-of-00005, " + record_1 + "this is neither a JPEG nor a PNG"};
+  ASSERT_EQ(checked.bad.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NE(checked.bad[i].find(expected[i]), std::string::npos) << checked.bad[i];
+  }
+}
+
+TEST_F(PictureSet, RecordsAreNumberedWithThoseLeftOut) {
+  FileBytes file = records({{picture(0), 1}, {picture(1), 1}, {text("no picture"), 1}});
+  file[40] ^= 1;
+  add("train-00000-of-00001", file);
+  add("validation-00000-of-00001", records({{picture(2), 1}}));
+  const auto set = open_dataset("tfrecord:" + root().string(), {.skip_bad = true});
+  const Checked checked = check_samples(*set, {});
+  ASSERT_EQ(checked.bad.size(), 2u);
+  EXPECT_NE(checked.bad[1].find("train-00000-of-00001, record 2, which"), std::string::npos);
+}
+
+/// Where training is damaged, a class that only the test has left may be a good one.
+TEST_F(PictureSet, ClassesAreThoseOfTheTestToo) {
+  FileBytes cut = records({{picture(0), 1}, {picture(1), 2}});
+  add("validation-00000-of-00001", records({{picture(2), 2}, {picture(3), 1}}));
+  add("train-00000-of-00001", records({{picture(0), 1}}));
+  const auto one_class = open_dataset("tfrecord:" + root().string(), {.skip_bad = true});
+  EXPECT_EQ(one_class->test->size(), 1);
+  ASSERT_EQ(one_class->bad.size(), 1u);
+  EXPECT_NE(one_class->bad[0].find("is of class 1, and training has 1 classes"), std::string::npos);
+  cut.pop_back();
+  add("train-00000-of-00001", cut);
+  const auto set = open_dataset("tfrecord:" + root().string(), {.skip_bad = true});
+  EXPECT_EQ(set->info.classes, 2);
+  EXPECT_EQ(set->test->size(), 2);
+  EXPECT_EQ(set->bad.size(), 1u);
 }
 
 TEST_F(PictureSet, TheTestIsTheValidationPartOrElseTheTestPart) {
@@ -339,8 +320,8 @@ TEST_F(PictureSet, RecordsWithoutAPictureOrAClassAreRefused) {
   EXPECT_ERROR(open("tfrecord"), "its 'image/encoded' is empty");
   add("train-00000-of-00001", records({{picture(2), 1}}));
   add("validation-00000-of-00001", records({{picture(2), 2}}));
-  EXPECT_ERROR(open("tfrecord"),
-               "validation-00000-of-00001: picture 0 is of class 1, and training has 1 classes");
+  EXPECT_ERROR(open("tfrecord"), "validation-00000-of-00001: the picture at byte ");
+  EXPECT_ERROR(open("tfrecord"), " is of class 1, and training has 1 classes, counted from 0");
 }
 
 TEST_F(PictureSet, MissingArchivesAreNamed) {
@@ -357,13 +338,16 @@ TEST_F(PictureSet, OddTarsAreRefused) {
     EXPECT_ERROR(open("tar"), reason);
   };
   write_tar(root() / "val.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}});
-  expect({{"a.jpg", picture(0)}}, "train.tar, a: the sample has a picture, but no class");
+  expect({{"a.jpg", picture(0)}},
+         "train.tar: sample 'a', which begins at byte 0: it has a picture, but no class");
   expect({{"a.cls", text("0")}, {"b.jpg", picture(0)}},
-         "train.tar, a: the sample has a class, but");
-  expect({{"a.jpg", picture(0)}, {"a.png", picture(3)}}, "train.tar, a.png: the sample has two");
-  expect({{"a.cls", text("cat")}}, "train.tar, a.cls: 'cat' is no number of a class");
+         "train.tar: sample 'a', which begins at byte 0: it has a class, but");
+  expect({{"b.cls", text("0")}, {"b.jpg", {}}, {"a.cls", text("0")}, {"a.cls", text("0")}},
+         "train.tar: member 'a.cls', which begins at byte 2560: the sample has two of its kind");
+  expect({{"a.cls", text("cat")}},
+         "train.tar: member 'a.cls', which begins at byte 0: 'cat' is no number of a class");
   expect({{"a.cls", text("-1")}}, "'-1' is no number of a class");
-  expect({{"a.cls", FileBytes(100, '1')}}, "train.tar, a.cls: it is no number");
+  expect({{"a.cls", FileBytes(100, '1')}}, "it is no number");
   const std::vector<Member> sample{{"1.jpg", picture(0)}, {"1.cls", text("0")}};
   write_tar(root() / "train.tar", sample);
   FileBytes cut = text(read_text_file(root() / "train.tar", 1 << 20)), two = cut;
@@ -373,13 +357,106 @@ TEST_F(PictureSet, OddTarsAreRefused) {
   while (cut.back() == 0) cut.pop_back();
   cut.resize((cut.size() + 511) / 512 * 512);  // between two members
   add("train.tar", cut);
-  EXPECT_ERROR(open("tar"), "train.tar is cut short: it has no end mark");
+  EXPECT_ERROR(open("tar"), "train.tar: it is cut short, as it has no end mark");
   add("train.tar", two);
   EXPECT_EQ(open("tar")->train->size(), 2);
-  write_tar(root() / "train.tar", sample, /*gzip=*/true);
-  EXPECT_ERROR(open("tar"), "is compressed, so that its members cannot be read in any order");
-  add("train.tar", text("no archive at all"));
-  EXPECT_ERROR(open("tar"), "cannot read " + (root() / "train.tar").string());
+  write_tar(root() / "train.tar", {{"BZh91.jpg", picture(0)}, {"BZh91.cls", text("0")}});
+  EXPECT_EQ(open("tar")->train->size(), 1);
+  for (const int filter :
+       {ARCHIVE_FILTER_GZIP, ARCHIVE_FILTER_BZIP2, ARCHIVE_FILTER_XZ, ARCHIVE_FILTER_ZSTD}) {
+    write_tar(root() / "train.tar", sample, filter);
+    EXPECT_ERROR(open("tar"), "is compressed, so that its members cannot be read in any order");
+  }
+  for (const char* damaged : {"no archive at all", ""}) {
+    add("train.tar", text(damaged));
+    EXPECT_ERROR(open("tar"), "train.tar: at byte 0 or behind it is damaged, or no tar archive");
+  }
+}
+
+TEST_F(PictureSet, TarMembersThatAreNoPlainFilesOrLeadOutAreRefused) {
+  write_tar(root() / "val.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}});
+  const auto expect = [&](const Member& member, const std::string& reason) {
+    write_tar(root() / "train.tar", {{"0.jpg", {}}, {"0.cls", text("0")}, member});
+    EXPECT_ERROR(open("tar"), fmt::format("train.tar: member '{}', which begins at byte 1536: {}",
+                                          member.name, reason));
+  };
+  expect({"../a.jpg", picture(0)}, "its name leads out of the archive");
+  expect({"a/../../a.cls", text("0")}, "its name leads out of the archive");
+  expect({"/a.jpg", picture(0)}, "its name leads out of the archive");
+  expect({"a.jpg", {}, AE_IFLNK, "/etc/passwd"}, "it is a link to '/etc/passwd': write the tar");
+  expect({"a.cls", {}, AE_IFREG, "0.cls"}, "it is a link to '0.cls': write the tar");
+  expect({"a.png", {}, AE_IFIFO}, "it is a device or a pipe");
+  expect({"a.png", {}, AE_IFCHR}, "it is a device or a pipe");
+  // Nobody looks at these.
+  write_tar(root() / "train.tar", {{"0.jpg", picture(0)},
+                                   {"0.cls", text("0")},
+                                   {"../readme.txt", text("hello")},
+                                   {"latest", {}, AE_IFLNK, "0.jpg"},
+                                   {"folder.jpg/", {}, AE_IFDIR}});
+  EXPECT_EQ(open("tar")->train->size(), 1);
+}
+
+TEST_F(PictureSet, TarMembersThatClaimHugeSizesAreRefused) {
+  write_tar(root() / "val.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}});
+  write_tar(root() / "train.tar", {{"0.cls", text("0")}, {"0.jpg", {}}, {"a.md", text("hello")}});
+  const FileBytes tar = text(read_text_file(root() / "train.tar", 1 << 20));
+  for (const uint64_t size : {uint64_t{1} << 20, uint64_t{1} << 40, uint64_t{1} << 62}) {
+    add("train.tar", claiming(tar, 1024, size));
+    EXPECT_ERROR(open("tar"),
+                 fmt::format("member '0.jpg', which begins at byte 1024: the archive ends within "
+                             "its {} bytes",
+                             size));
+    add("train.tar", claiming(tar, 0, size));
+    EXPECT_ERROR(open("tar"), "member '0.cls', which begins at byte 0: the archive ends within");
+    add("train.tar", claiming(tar, 1536, size));
+    EXPECT_ERROR(open("tar"), "train.tar: at byte 1536 or behind it is damaged");
+    FileBytes extended = tar;  // the members' header goes on in such a one
+    for (const char type : {'x', 'g', 'L', 'K'}) {
+      extended[1024 + 156] = static_cast<uint8_t>(type);
+      add("train.tar", claiming(extended, 1024, size));
+      EXPECT_ERROR(open("tar"), "train.tar: at byte 0 or behind it is damaged");
+    }
+  }
+}
+
+TEST_F(PictureSet, BadTarMembersAreLeftOutIfAsked) {
+  const std::vector<Member> good{{"9.jpg", picture(9)}, {"9.cls", text("1")}};
+  write_tar(root() / "train-0.tar", {{"0.jpg", picture(0)},
+                                     {"0.cls", text("cat")},
+                                     {"1.jpg", picture(1)},
+                                     {"1.cls", text("0")},
+                                     {"../2.jpg", picture(2)},
+                                     {"../2.cls", text("0")},
+                                     {"3.jpg", picture(3)},
+                                     {"4.jpg", text("no picture")},
+                                     {"4.cls", text("0")}});
+  write_tar(
+      root() / "train-1.tar",
+      {{"5.jpg", picture(5)}, {"5.cls", text("0")}, {"6.jpg", picture(6)}, {"6.cls", text("1")}});
+  const std::string whole = read_text_file(root() / "train-1.tar", 1 << 20);
+  add("train-1.tar", text(whole.substr(0, whole.find("6.jpg") + 512 + 100)));
+  add("train-2.tar", text("no archive at all"));
+  write_tar(root() / "train-3.tar", good, ARCHIVE_FILTER_GZIP);
+  write_tar(root() / "train-4.tar", good);
+  write_tar(root() / "val.tar", {{"1.jpg", picture(0)}, {"1.cls", text("0")}, {"2.jpg", {}}});
+  const auto set = open_dataset("tar:" + root().string(), {.skip_bad = true});
+  EXPECT_EQ(set->train->size(), 4);
+  EXPECT_EQ(set->train->label(3), 1);
+  const Checked checked = check_samples(*set, {});
+  EXPECT_EQ(checked.train, 3);
+  EXPECT_EQ(checked.test, 1);
+  const std::vector<std::string> expected{"train-0.tar: member '0.cls', which begins at byte ",
+                                          "train-0.tar: member '../2.jpg', which begins at byte ",
+                                          "train-0.tar: sample '3', which begins at byte ",
+                                          "train-1.tar: member '6.jpg', which begins at byte ",
+                                          "train-2.tar: at byte 0 or behind it is damaged",
+                                          "train-3.tar: it is compressed",
+                                          "val.tar: sample '2', which begins at byte ",
+                                          "train-0.tar, picture 4, which begins at byte "};
+  ASSERT_EQ(checked.bad.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NE(checked.bad[i].find(expected[i]), std::string::npos) << checked.bad[i];
+  }
 }
 
 TEST_F(PictureSet, PicturesThatCannotBeDecodedAreNamed) {
@@ -390,7 +467,7 @@ TEST_F(PictureSet, PicturesThatCannotBeDecodedAreNamed) {
   add("val/cow/8.jpg", text("no picture"));
   const auto set = open("imagenet");
   EXPECT_ERROR(epoch(*set, kCropped), "train/bee/1.jpg: this JPEG is damaged");
-  const std::vector<std::string> bad = check_samples(*set, {});
+  const std::vector<std::string> bad = check_samples(*set, {}).bad;
   ASSERT_EQ(bad.size(), 2u);
   EXPECT_NE(bad[0].find("train/bee/1.jpg: this JPEG is damaged"), std::string::npos);
   EXPECT_NE(bad[1].find("val/cow/8.jpg: this is neither"), std::string::npos);

@@ -36,5 +36,5 @@ FUZZ_TARGET(tfrecord, bytes) {
     const crossbow::data::Example example = crossbow::data::parse_example(data);
     if (example.begin + example.size > std::ssize(data)) __builtin_trap();
   };
-  crossbow::data::scan_records(source, record, [](const std::string&) {});
+  crossbow::data::scan_records(source, record, [](int64_t, const std::string&) {});
 }
