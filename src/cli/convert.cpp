@@ -145,7 +145,8 @@ int write_pictures(const Arguments& arguments, const Target& target) {
       grouped(w.test), count(w.files, "file"),
       w.there > 0 ? fmt::format(", {} of which were there before", grouped(w.there)) : "");
   if (!w.skipped.empty()) {
-    put("left out were {}, named above\n", count(std::ssize(w.skipped), "picture"));
+    put("{}, named above: what is damaged there is left out\n",
+        count(std::ssize(w.skipped), "fault"));
   }
   put("train with --data {}\n", printable(arguments.to));
   return 0;

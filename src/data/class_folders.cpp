@@ -62,14 +62,6 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names_in(folder, &fs::directory_entry::is_regular_file);
 }
 
-void expect_converted(const fs::path& folder) {
-  const fs::path path = folder / kConversion;
-  if (type_of(path) == fs::file_type::not_found) return;
-  if (read_text_file(path, size_t{256} << 20).find("\nwhole\n") != std::string::npos) return;
-  fail("{} is what `crossbow convert` has begun, and was interrupted: call that again",
-       folder.string());
-}
-
 bool is_folder(const fs::path& path) {
   return type_of(path) == fs::file_type::directory;
 }

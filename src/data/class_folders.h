@@ -14,12 +14,6 @@ namespace crossbow::data {
 std::vector<std::string> folders_in(const std::filesystem::path& folder);
 std::vector<std::string> files_in(const std::filesystem::path& folder);
 
-/// A file in a folder that write_pictures writes; its last line but those left out says whether it
-/// is whole.
-constexpr const char* kConversion = ".crossbow-convert";
-/// Throws Error if such a folder is not whole.
-void expect_converted(const std::filesystem::path& folder);
-
 bool is_folder(const std::filesystem::path& path);
 
 /// "test", "val" or "validation": the first with folders of classes, since ImageNet's test has

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "data/class_folders.h"
+#include "data/conversion.h"
 #include "data/image.h"
 #include "data/parallel.h"
 #include "data/picture.h"

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "data/archives.h"
 #include "data/class_folders.h"
+#include "data/conversion.h"
 #include "data/picture_split.h"
 #include "data/source.h"
 

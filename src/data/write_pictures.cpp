@@ -8,13 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <sstream>
+#include <utility>
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/text.h"
 #include "data/archives.h"
-#include "data/class_folders.h"
+#include "data/conversion.h"
 #include "data/encode.h"
 #include "data/example.pb.h"
 #include "data/parallel.h"
@@ -29,13 +28,28 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPicturesPerFile = 1250;  // about 128 MiB of ImageNet
 
-/// A range of a part, and the file, or the folder, for it.
+/// What stands for the archives of the set in the list of what was left out.
+constexpr const char* kArchives = "archives";
+
+/// A range of a part, and the file for it.
 struct Piece {
   const Split* split = nullptr;
   std::string part;  // train, validation or val
-  int64_t number = 0, all = 0;
+  std::string name;  // of the file; or, in class folders, what stands for a range of files
   int64_t first = 0, count = 0;
 };
+
+std::string name_of_piece(Container container, std::string_view part, int64_t number, int64_t all) {
+  switch (container) {
+    case Container::tfrecord:
+      return fmt::format("{}-{:05}-of-{:05}", part, number, all);
+    case Container::tar:
+      return fmt::format("{}-{:06}.tar", part, number);
+    case Container::files:
+      break;
+  }
+  return fmt::format("{}-{:06}", part, number);
+}
 
 std::vector<Piece> pieces_of(const Dataset& dataset, Container container) {
   std::vector<Piece> pieces;
@@ -43,8 +57,8 @@ std::vector<Piece> pieces_of(const Dataset& dataset, Container container) {
     const int64_t all = (split.size() + kPicturesPerFile - 1) / kPicturesPerFile;
     for (int64_t number = 0; number < all; ++number) {
       const int64_t first = number * kPicturesPerFile;
-      pieces.push_back(
-          {&split, part, number, all, first, std::min(kPicturesPerFile, split.size() - first)});
+      pieces.push_back({&split, part, name_of_piece(container, part, number, all), first,
+                        std::min(kPicturesPerFile, split.size() - first)});
     }
   };
   add(*dataset.train, "train");
@@ -220,10 +234,12 @@ std::vector<std::string> class_folder_names(const std::vector<std::string>& clas
 /// Writes one set. Pieces are written on several threads.
 class Writer {
  public:
-  Writer(const Dataset& dataset, fs::path folder, const WriteOptions& options)
+  Writer(const Dataset& dataset, fs::path folder, const WriteOptions& options,
+         const Conversion& conversion)
       : dataset_(dataset),
         folder_(std::move(folder)),
         options_(options),
+        conversion_(conversion),
         folders_(class_folder_names(dataset.info.class_names)) {}
 
   /// Of all classes, so that one without pictures keeps its number.
@@ -234,9 +250,7 @@ class Writer {
   void write(const Piece& piece) {
     if (options_.container == Container::files) return write_files(piece);
     const bool tar = options_.container == Container::tar;
-    const fs::path path =
-        folder_ / (tar ? fmt::format("{}-{:06}.tar", piece.part, piece.number)
-                       : fmt::format("{}-{:05}-of-{:05}", piece.part, piece.number, piece.all));
+    const fs::path path = folder_ / piece.name;
     if (type_of(path) != fs::file_type::not_found) return count_there(1);
     const auto pictures = [&](const Put& put) { each(piece, put); };
     const int64_t bytes =
@@ -249,24 +263,27 @@ class Writer {
  private:
   void each(const Piece& piece, const Put& put) {
     Encoder encoder(dataset_.info, options_);
+    std::vector<std::string> left_out;
     for (int64_t i = piece.first; i < piece.first + piece.count; ++i) {
-      if (const auto picture = encoded(encoder, *piece.split, i)) put(i, *picture);
+      if (const auto picture = encoded(encoder, *piece.split, i, left_out)) put(i, *picture);
     }
+    conversion_.set_left_out(piece.name, left_out);
   }
 
-  std::optional<std::span<const uint8_t>> encoded(Encoder& encoder, const Split& split, int64_t i) {
+  std::optional<std::span<const uint8_t>> encoded(Encoder& encoder, const Split& split, int64_t i,
+                                                  std::vector<std::string>& left_out) const {
     try {
       return encoder.encode(split, i);
     } catch (const Error& e) {
       if (!options_.skip_bad) throw;
-      const std::lock_guard lock(mutex_);
-      written_.skipped.emplace_back(e.what());
+      left_out.emplace_back(e.what());
       return std::nullopt;
     }
   }
 
   void write_files(const Piece& piece) {
     Encoder encoder(dataset_.info, options_);
+    std::vector<std::string> left_out;
     for (int64_t i = piece.first; i < piece.first + piece.count; ++i) {
       const fs::path folder =
           folder_ / piece.part / folders_[static_cast<size_t>(piece.split->label(i))];
@@ -278,12 +295,13 @@ class Writer {
         count_there(1);
         continue;
       }
-      const auto picture = encoded(encoder, *piece.split, i);
+      const auto picture = encoded(encoder, *piece.split, i, left_out);
       if (!picture) continue;
       write_file_atomically(fmt::format("{}.{}", stem.string(), extension_of(*picture)),
                             {*picture});
       count_written(1, std::ssize(*picture));
     }
+    conversion_.set_left_out(piece.name, left_out);
   }
 
   void count_there(int64_t files) {
@@ -300,12 +318,11 @@ class Writer {
   const Dataset& dataset_;
   const fs::path folder_;
   const WriteOptions& options_;
+  const Conversion& conversion_;
   const std::vector<std::string> folders_;  // of the classes
   std::mutex mutex_;
   Written written_;  // guarded
 };
-
-constexpr std::string_view kWhole = "whole\n";
 
 /// What makes two conversions the same.
 std::string job_text(const Dataset& dataset, const std::string& source, const WriteOptions& o) {
@@ -314,45 +331,23 @@ std::string job_text(const Dataset& dataset, const std::string& source, const Wr
                      o.skip_bad);
 }
 
-/// What an earlier call left out, if it wrote the whole set.
-std::vector<std::string> begin(const fs::path& folder, const std::string& job) {
-  const fs::path path = folder / kConversion;
-  if (type_of(path) != fs::file_type::not_found) {
-    const std::string text = read_text_file(path, size_t{256} << 20);
-    if (text.starts_with(job)) {
-      std::vector<std::string> skipped;
-      std::istringstream lines(text.substr(std::min(text.size(), job.size() + kWhole.size())));
-      for (std::string line; std::getline(lines, line);) skipped.push_back(line);
-      return skipped;
-    }
-    fail("{} holds what another conversion has written: remove it, or name another folder",
-         folder.string());
+/// An empty part cannot be opened again.
+void expect_pictures(const Written& written) {
+  for (const auto& [left, part] :
+       {std::pair{written.train, "training"}, std::pair{written.test, "test"}}) {
+    if (left > 0) continue;
+    fail("none of the {} pictures can be used: `crossbow data check` says what is wrong", part);
   }
-  if (is_folder(folder) && !fs::is_empty(folder)) {
-    fail("{} is not empty: remove it, or name another folder", folder.string());
-  }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail("cannot make the folder {}: {}", folder.string(), error.message());
-  write_file_atomically(path, job);
-  return {};
-}
-
-void end(const fs::path& folder, const std::string& job, const std::vector<std::string>& skipped) {
-  std::string text = job;
-  text += kWhole;
-  for (const std::string& reason : skipped) text += printable(reason) + '\n';
-  write_file_atomically(folder / kConversion, text);
 }
 
 }  // namespace
 
 Written write_pictures(const Dataset& dataset, const std::string& source, const fs::path& folder,
                        const WriteOptions& options) {
-  const std::string job = job_text(dataset, source, options);
-  const std::vector<std::string> skipped_before = begin(folder, job);
+  const Conversion conversion(folder, job_text(dataset, source, options));
+  conversion.set_left_out(kArchives, dataset.bad);
   const std::vector<Piece> pieces = pieces_of(dataset, options.container);
-  Writer writer(dataset, folder, options);
+  Writer writer(dataset, folder, options, conversion);
   if (options.container == Container::files) {
     for (const char* part : {"train", "val"}) writer.make_folders(part);
   }
@@ -370,14 +365,15 @@ Written write_pictures(const Dataset& dataset, const std::string& source, const 
     write_file_atomically(folder / kClassNames, names);
   }
   Written written = writer.result();
-  written.train = dataset.train->size();
-  written.test = dataset.test->size();
-  std::ranges::copy(skipped_before, std::back_inserter(written.skipped));
-  std::ranges::copy(dataset.bad, std::back_inserter(written.skipped));
-  std::ranges::sort(written.skipped);
-  written.skipped.erase(std::unique(written.skipped.begin(), written.skipped.end()),
-                        written.skipped.end());
-  end(folder, job, written.skipped);
+  written.skipped = conversion.left_out(kArchives);
+  for (const Piece& piece : pieces) {
+    const std::vector<std::string> left_out = conversion.left_out(piece.name);
+    (piece.split == dataset.train.get() ? written.train : written.test) +=
+        piece.count - std::ssize(left_out);
+    std::ranges::copy(left_out, std::back_inserter(written.skipped));
+  }
+  expect_pictures(written);
+  conversion.finish();
   return written;
 }
 

@@ -484,7 +484,62 @@ TEST_F(WritePictures, LeavesOutWhatCannotBeDecodedIfAsked) {
   ASSERT_EQ(written.skipped.size(), 1u);
   EXPECT_NE(written.skipped[0].find("train/bee/1.jpg: this is neither"), std::string::npos);
   EXPECT_EQ(open_dataset("tfrecord:" + copy.string())->train->size(), 5);
-  EXPECT_EQ(write_pictures(*set, "set", copy, {.skip_bad = true}).skipped, written.skipped);
+  EXPECT_EQ(written.train, 5);
+  EXPECT_EQ(written.test, 3);
+  const Written again = write_pictures(*set, "set", copy, {.skip_bad = true});
+  EXPECT_EQ(again.skipped, written.skipped);
+  EXPECT_EQ(again.train, 5);
+}
+
+TEST_F(WritePictures, ListsWhatEarlierAttemptsLeftOut) {
+  add_folders();
+  add("train/bee/1.jpg", text("no picture"));
+  add("val/cow/8.jpg", text("no picture"));
+  for (const Container container : {Container::files, Container::tfrecord, Container::tar}) {
+    const auto set = open("imagenet");
+    const fs::path copy = beside("copy") += std::to_string(static_cast<int>(container));
+    const WriteOptions options{.container = container, .skip_bad = true, .threads = 1};
+    // The first attempt ends when the training pictures are written.
+    WriteOptions stops = options;
+    stops.progress = [](std::string_view, int64_t done, int64_t) {
+      if (done > 0) fail("stopped");
+    };
+    EXPECT_ERROR(write_pictures(*set, "set", copy, stops), "stopped");
+    const Written written = write_pictures(*set, "set", copy, options);
+    EXPECT_GT(written.there, 0) << copy;
+    ASSERT_EQ(written.skipped.size(), 2u) << copy;
+    EXPECT_NE(written.skipped[0].find("train/bee/1.jpg: this is neither"), std::string::npos);
+    EXPECT_NE(written.skipped[1].find("val/cow/8.jpg: this is neither"), std::string::npos);
+    EXPECT_EQ(written.train, 5);
+    EXPECT_EQ(written.test, 2);
+    EXPECT_EQ(open_dataset("imagenet:" + copy.string())->train->size(), 5);
+  }
+}
+
+TEST_F(WritePictures, DamagedArchivesAreListedToo) {
+  add_records();
+  FileBytes cut = records({{picture(2), 3, "cow"}, {picture(3), 1, "ant"}});
+  cut.pop_back();
+  add("train-00001-of-00002", cut);
+  const auto set = open_dataset("tfrecord:" + root().string(), {.skip_bad = true});
+  const fs::path copy = beside("copy");
+  for (int time = 0; time < 2; ++time) {
+    const Written written = write_pictures(*set, "set", copy, {.skip_bad = true});
+    EXPECT_EQ(written.train, 3);
+    EXPECT_EQ(written.test, 1);
+    EXPECT_EQ(written.skipped, set->bad);
+  }
+}
+
+TEST_F(WritePictures, APartOfWhichNothingIsLeftIsRefused) {
+  add_folders();
+  for (int i = 6; i < 9; ++i) {
+    const char* const name = i % 3 == 0 ? "ant" : i % 3 == 1 ? "bee" : "cow";
+    add(fmt::format("val/{}/{}.jpg", name, i), text("no picture"));
+  }
+  const auto set = open("imagenet");
+  EXPECT_ERROR(write_pictures(*set, "set", beside("copy"), {.skip_bad = true}),
+               "none of the test pictures can be used");
 }
 
 TEST_F(WritePictures, GoesOnWhereItWasInterrupted) {
