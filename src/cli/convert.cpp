@@ -16,18 +16,18 @@ namespace {
 
 constexpr const char* kExamples =
     R"(FROM is a set as --data takes it. TO is
-  tfrecord:DIR, tar:DIR   1,250 pictures a file, which trains as fast as folders and copies faster
+  tfrecord:DIR, tar:DIR   1,250 pictures a file, which is faster to copy
   imagefolder:DIR         a folder for each class
   libsvm:FILE             rows of numbers as text; the test rows go to FILE.t
 
-Pictures stay as they are unless --short-side shrinks them; images of one size become PNGs. A
-conversion that was interrupted goes on when it is called again.
+Pictures stay as they are unless --short-side shrinks them; images of one size
+become PNGs. A conversion that was interrupted goes on when it is called again.
 
 Examples:
   crossbow convert imagenet:ILSVRC tfrecord:small --short-side 320 --skip-bad
   crossbow convert imagefolder:pets tar:pets-tars
   crossbow convert cifar10 imagefolder:cifar10-folders
-  crossbow convert like-covtype libsvm:covtype       the drawn rows, for another system
+  crossbow convert like-covtype libsvm:covtype   drawn rows, for another system
 )";
 
 struct Arguments {

@@ -40,7 +40,7 @@ TEST_F(Cli, EveryCommandHelpsWithExamples) {
   EXPECT_EQ(crossbow("--help").code, 0);
   for (const char* command :
        {"train", "simulate", "eval", "predict", "runs", "bench", "models", "data", "data fetch",
-        "convert", "export", "devices", "graph", "completion"}) {
+        "data check", "convert", "export", "devices", "graph", "completion"}) {
     const Outcome o = crossbow(std::string(command) + " --help");
     EXPECT_EQ(o.code, 0);
     expect_says(o.out, std::string("  crossbow ") + command);

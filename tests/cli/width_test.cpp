@@ -23,8 +23,9 @@ class Width : public ProgramTest {
 };
 
 TEST_F(Width, OfHelp) {
-  for (const char* command : {"", "train", "simulate", "eval", "predict", "runs", "bench", "models",
-                              "data", "data fetch", "devices", "graph", "completion"}) {
+  for (const char* command :
+       {"", "train", "simulate", "eval", "predict", "runs", "bench", "models", "data", "data fetch",
+        "data check", "convert", "devices", "graph", "completion"}) {
     expect_fits(std::string(command) + " --help");
   }
   expect_fits("--version");
