@@ -36,6 +36,23 @@ std::string_view name_of(fs::file_type type) {
   }
 }
 
+fs::file_type type_of_mode(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG:
+      return fs::file_type::regular;
+    case S_IFDIR:
+      return fs::file_type::directory;
+    case S_IFIFO:
+      return fs::file_type::fifo;
+    case S_IFSOCK:
+      return fs::file_type::socket;
+    case S_IFBLK:
+      return fs::file_type::block;
+    default:
+      return fs::file_type::character;
+  }
+}
+
 bool write_all(int fd, std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -99,26 +116,32 @@ Descriptor::~Descriptor() {
 }
 
 fs::file_type type_of(const fs::path& path) {
-  std::error_code error;
-  const fs::file_type type = fs::status(path, error).type();
-  if (type == fs::file_type::none || type == fs::file_type::unknown) {
-    fail("cannot look at {} ({})", path.string(), error.message());
-  }
-  return type;
+  return type_of(path.c_str());
+}
+
+fs::file_type type_of(const char* path) {
+  struct stat status {};
+  if (::stat(path, &status) == 0) return type_of_mode(status.st_mode);
+  if (errno == ENOENT || errno == ENOTDIR) return fs::file_type::not_found;
+  fail("cannot look at {} ({})", path, std::strerror(errno));
 }
 
 Descriptor open_regular_file(const fs::path& path) {
+  return open_regular_file(path.c_str());
+}
+
+Descriptor open_regular_file(const char* path) {
   const fs::file_type type = type_of(path);
   if (type != fs::file_type::regular && type != fs::file_type::not_found) {
-    fail("cannot read {}: it is {} instead of a file", path.string(), name_of(type));
+    fail("cannot read {}: it is {} instead of a file", path, name_of(type));
   }
   // O_NONBLOCK: should a pipe take the file's place in between.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  Descriptor file(::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
-    fail("cannot read {}: {}", path.string(), std::strerror(errno));
+    fail("cannot read {}: {}", path, std::strerror(errno));
   }
-  if (!S_ISREG(status.st_mode)) fail("cannot read {}: it is no regular file", path.string());
+  if (!S_ISREG(status.st_mode)) fail("cannot read {}: it is no regular file", path);
   return file;
 }
 
@@ -128,11 +151,15 @@ bool stays_within(const fs::path& path) {
 
 void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
              const fs::path& path) {
+  read_at(file, offset, bytes, path.c_str());
+}
+
+void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes, const char* path) {
   while (!bytes.empty()) {
     const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot read {}: {}", path.string(), std::strerror(errno));
-    if (n == 0) fail("cannot read {}: it has become shorter meanwhile", path.string());
+    if (n < 0) fail("cannot read {}: {}", path, std::strerror(errno));
+    if (n == 0) fail("cannot read {}: it has become shorter meanwhile", path);
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += n;
   }

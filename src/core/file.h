@@ -36,6 +36,7 @@ class Descriptor {
 /// the reason, if the system does not tell: a loop of links, a name that is too long, a folder that
 /// may not be searched.
 std::filesystem::file_type type_of(const std::filesystem::path& path);
+std::filesystem::file_type type_of(const char* path);
 
 /// Whether a path leads to somewhere beneath the folder where it begins, by its name alone.
 bool stays_within(const std::filesystem::path& path);
@@ -43,11 +44,14 @@ bool stays_within(const std::filesystem::path& path);
 /// Opens a plain file for reading. Throws Error, naming the path and the reason, if it cannot be
 /// opened or is anything else: a pipe or a device might keep its reader waiting for ever.
 Descriptor open_regular_file(const std::filesystem::path& path);
+/// The same, without taking memory.
+Descriptor open_regular_file(const char* path);
 
 /// Fills `bytes` from `offset` on. Throws Error if the file ends before or cannot be read; `path`
 /// is what the error names.
 void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
              const std::filesystem::path& path);
+void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes, const char* path);
 
 /// A file's bytes, wherever they are.
 struct FileBytes {

@@ -41,10 +41,14 @@ constexpr int64_t kMaxPixels = int64_t{1} << 26;
 /// than `max_pixels`.
 Image decode_jpeg(std::span<const uint8_t> file, int64_t max_pixels = kMaxPixels);
 Image decode_png(std::span<const uint8_t> file, int64_t max_pixels = kMaxPixels);
+/// Into the memory of `image`, which grows if need be.
+void decode_png(std::span<const uint8_t> file, Image& image, int64_t max_pixels = kMaxPixels);
 
 /// Either of them, told by the first bytes.
 Image decode_image(std::span<const uint8_t> file);
 bool is_jpeg(std::span<const uint8_t> file);
+/// Throws Error if it is none.
+void expect_png(std::span<const uint8_t> file);
 
 /// Decodes parts of JPEGs, one file after the other. One thread at a time.
 class JpegReader {

@@ -58,7 +58,8 @@ Window random_window(const PictureSize& picture, double least, Rng& rng) {
 PictureSize PictureCutter::open(std::span<const uint8_t> file) {
   jpeg_ = is_jpeg(file);
   if (jpeg_) return size_ = reader_.open(file);
-  png_ = decode_image(file);
+  expect_png(file);
+  decode_png(file, png_);
   return size_ = {png_.height, png_.width};
 }
 

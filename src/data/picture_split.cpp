@@ -17,9 +17,9 @@ namespace {
 /// takes a hundredth of the time to decode one.
 class PictureSplit final : public Split {
  public:
-  PictureSplit(Path folder, Container container, PictureList list)
+  PictureSplit(const Path& folder, Container container, PictureList list)
       : Split(std::move(list.labels)),
-        folder_(std::move(folder)),
+        folder_((folder / "").string()),
         container_(container),
         files_(std::move(list.files)),
         entries_(std::move(list.entries)),
@@ -27,13 +27,13 @@ class PictureSplit final : public Split {
 
   Sample sample(int64_t i, std::vector<uint8_t>* scratch) const override {
     const PictureEntry e = entry(i);
-    const Path path = path_of(e);
+    const char* const path = path_of(e);
     const Descriptor file = open_regular_file(path);
     if (container_ == Container::files) {
       struct stat status {};
       ::fstat(file.get(), &status);
       if (static_cast<size_t>(status.st_size) > kLargestPicture)
-        fail("{} is too large for a picture", path.string());
+        fail("{} is too large for a picture", path);
       scratch->resize(static_cast<size_t>(status.st_size));
       read_at(file, 0, *scratch, path);
       return EncodedPicture{*scratch};
@@ -50,7 +50,7 @@ class PictureSplit final : public Split {
 
   std::string name_of(int64_t i) const override {
     const PictureEntry e = entry(i);
-    const std::string path = path_of(e).string();
+    const std::string path = path_of(e);
     if (container_ == Container::files) return path;
     const auto first = std::ranges::lower_bound(entries_, e.file, {}, &PictureEntry::file);
     const auto skipped = std::ranges::count_if(skipped_, [&](const Skipped& other) {
@@ -64,7 +64,7 @@ class PictureSplit final : public Split {
 
   void expect(int64_t i) const override {
     const PictureEntry e = entry(i);
-    const Descriptor file(::open(path_of(e).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const Descriptor file(::open(path_of(e), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.get() < 0) return;
     ::posix_fadvise(file.get(), static_cast<off_t>(e.offset), e.length, POSIX_FADV_WILLNEED);
   }
@@ -74,9 +74,15 @@ class PictureSplit final : public Split {
     if (container_ == Container::files) return {.file = static_cast<uint32_t>(i)};
     return entries_[static_cast<size_t>(i)];
   }
-  Path path_of(const PictureEntry& e) const { return folder_ / files_[e.file]; }
+  /// Valid until the thread's next call: what is made for each sample takes no memory of its own.
+  const char* path_of(const PictureEntry& e) const {
+    thread_local std::string path;
+    path = folder_;
+    path += files_[e.file];
+    return path.c_str();
+  }
 
-  const Path folder_;
+  const std::string folder_;  // with what separates it from a name
   const Container container_;
   const Names files_;
   const std::vector<PictureEntry> entries_;
@@ -85,8 +91,9 @@ class PictureSplit final : public Split {
 
 }  // namespace
 
-std::shared_ptr<const Split> picture_split(Path folder, Container container, PictureList list) {
-  return std::make_shared<PictureSplit>(std::move(folder), container, std::move(list));
+std::shared_ptr<const Split> picture_split(const Path& folder, Container container,
+                                           PictureList list) {
+  return std::make_shared<PictureSplit>(folder, container, std::move(list));
 }
 
 }  // namespace crossbow::data

@@ -9,6 +9,7 @@
 
 namespace crossbow::data {
 
-std::shared_ptr<const Split> picture_split(Path folder, Container container, PictureList list);
+std::shared_ptr<const Split> picture_split(const Path& folder, Container container,
+                                           PictureList list);
 
 }  // namespace crossbow::data

@@ -35,6 +35,7 @@ struct Reader {
   std::span<const uint8_t> left;
   png_structp png = nullptr;
   png_infop info = nullptr;
+  int passes = 1;  // over all rows
   std::jmp_buf jump;
   char message[128] = "";
 };
@@ -57,14 +58,18 @@ bool convert_to_rgb(Reader& reader) {
   png_set_expand_gray_1_2_4_to_8(png);
   png_set_gray_to_rgb(png);
   png_set_strip_alpha(png);
-  png_set_interlace_handling(png);
+  reader.passes = png_set_interlace_handling(png);
   png_read_update_info(png, reader.info);
   return true;
 }
 
-bool read_rows(Reader& reader, png_bytepp rows) {
+bool read_rows(Reader& reader, Image& image) {
   if (setjmp(reader.jump)) return false;
-  png_read_image(reader.png, rows);
+  for (int pass = 0; pass < reader.passes; ++pass) {
+    for (int64_t y = 0; y < image.height; ++y) {
+      png_read_row(reader.png, image.rgb.data() + y * image.width * 3, nullptr);
+    }
+  }
   png_read_end(reader.png, nullptr);
   return true;
 }
@@ -76,11 +81,16 @@ bool read_rows(Reader& reader, png_bytepp rows) {
 }  // namespace
 
 Image decode_png(std::span<const uint8_t> file, int64_t max_pixels) {
+  Image image;
+  decode_png(file, image, max_pixels);
+  return image;
+}
+
+void decode_png(std::span<const uint8_t> file, Image& image, int64_t max_pixels) {
   Reader reader(file);
   if (!read_header(reader)) fail_as_damaged(reader);
-  Image image{png_get_image_height(reader.png, reader.info),
-              png_get_image_width(reader.png, reader.info),
-              {}};
+  image.height = png_get_image_height(reader.png, reader.info);
+  image.width = png_get_image_width(reader.png, reader.info);
   if (image.height * image.width > max_pixels) {
     fail("this PNG of {} × {} pixels is too large: at most {} in all", image.width, image.height,
          max_pixels);
@@ -89,10 +99,7 @@ Image decode_png(std::span<const uint8_t> file, int64_t max_pixels) {
   const size_t row_bytes = static_cast<size_t>(image.width) * 3;
   if (png_get_rowbytes(reader.png, reader.info) != row_bytes) fail_as_damaged(reader);
   image.rgb.resize(static_cast<size_t>(image.height) * row_bytes);
-  std::vector<png_bytep> rows(static_cast<size_t>(image.height));
-  for (size_t y = 0; y < rows.size(); ++y) rows[y] = image.rgb.data() + y * row_bytes;
-  if (!read_rows(reader, rows.data())) fail_as_damaged(reader);
-  return image;
+  if (!read_rows(reader, image)) fail_as_damaged(reader);
 }
 
 }  // namespace crossbow::data
