@@ -147,18 +147,19 @@ TEST_P(FurtherNets, Train) {
   EXPECT_LT(run.scalar("loss"), first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FurtherNets,
-                         ::testing::Values(FurtherNet{"vgg-11-imagenet:bn=true", 224, 1},
-                                           FurtherNet{"alexnet", 224, 1},
-                                           FurtherNet{"alexnet:variant=2012", 224, 1},
-                                           FurtherNet{"overfeat", 231, 1},
-                                           FurtherNet{"googlenet:variant=2014", 64, 2},
-                                           FurtherNet{"inception-v3", 107, 4}),
-                         [](const auto& info) {
-                           std::string name = info.param.net;
-                           std::erase_if(name, [](char c) { return !std::isalnum(c); });
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, FurtherNets,
+    ::testing::Values(FurtherNet{"vgg-11-imagenet:bn=true", 224, 1}, FurtherNet{"alexnet", 224, 1},
+                      FurtherNet{"alexnet:variant=2012", 224, 1}, FurtherNet{"overfeat", 231, 1},
+                      FurtherNet{"googlenet:variant=2014", 64, 2},
+                      FurtherNet{"inception-v3", 107, 4}, FurtherNet{"resnet-50:variant=v1", 64, 4},
+                      FurtherNet{"resnet-50:variant=v2", 64, 4},
+                      FurtherNet{"resnet-18:variant=v2", 64, 4}),
+    [](const auto& info) {
+      std::string name = info.param.net;
+      std::erase_if(name, [](char c) { return !std::isalnum(c); });
+      return name;
+    });
 
 }  // namespace
 }  // namespace crossbow::testing

@@ -43,6 +43,26 @@ TEST(Models, ParameterCounts) {
             300 * 16 + 16 + 16 * 16 + 16 + 16 * 2 + 2);
 }
 
+/// Of the convolutions of the first block that halves the maps.
+std::vector<int64_t> strides(const std::string& name) {
+  const Graph graph = build(name);
+  std::vector<int64_t> found;
+  for (const int32_t id : graph.find("conv2d")) {
+    const Node& node = graph.nodes()[id];
+    if (node.name.starts_with("layer2.0")) {
+      found.push_back(node.attrs<Conv2dAttributes>().stride.height);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> parameter_names(const std::string& name) {
+  const Graph graph = build(name);
+  std::vector<std::string> names;
+  for (const int32_t id : graph.find("parameter")) names.push_back(graph.nodes()[id].name);
+  return names;
+}
+
 /// Those of torchvision, whose names they have.
 TEST(Models, ImageNetsResnetsAreTorchvisions) {
   EXPECT_EQ(parameters_of("resnet-18"), 11689512);
@@ -51,29 +71,37 @@ TEST(Models, ImageNetsResnetsAreTorchvisions) {
   EXPECT_EQ(parameters_of("resnet-50:variant=v1"), 25557032);
   EXPECT_EQ(parameters_of("resnet-101"), 44549160);
   EXPECT_EQ(parameters_of("resnet-152"), 60192808);
-  const auto strides = [](const std::string& name) {
-    const Graph graph = build(name);
-    std::vector<int64_t> strides;
-    for (const int32_t id : graph.find("conv2d")) {
-      const Node& node = graph.nodes()[id];
-      if (node.name.starts_with("layer2.0")) {
-        strides.push_back(node.attrs<Conv2dAttributes>().stride.height);
-      }
-    }
-    return strides;
-  };
   EXPECT_EQ(strides("resnet-50"), (std::vector<int64_t>{1, 2, 1, 2}));
   EXPECT_EQ(strides("resnet-50:variant=v1"), (std::vector<int64_t>{2, 1, 1, 2}));
   EXPECT_EQ(strides("resnet-18"), (std::vector<int64_t>{2, 1, 2}));
-  std::vector<std::string> names;
-  const Graph graph = build("resnet-50");
-  for (const int32_t id : graph.find("parameter")) names.push_back(graph.nodes()[id].name);
+  const std::vector<std::string> names = parameter_names("resnet-50");
   for (const char* name :
        {"conv1.weight", "bn1.bias", "layer1.0.conv3.weight", "layer1.0.downsample.0.weight",
         "layer1.0.downsample.1.weight", "layer4.2.bn3.weight", "fc.bias"}) {
     EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
   }
   EXPECT_EQ(names.size(), 161u);
+}
+
+/// v2 has no batch norm behind conv1 and the projections, one before the average, and in each
+/// block's first one the channels that come in, where v1's last one has those that go out.
+TEST(Models, PreactivatedResnets) {
+  const int64_t stem = 2 * 64, projections = 2 * (256 + 512 + 1024 + 2048), last = 2 * 2048;
+  const int64_t in_for_out = 2 * ((256 - 64) + (512 - 256) + (1024 - 512) + (2048 - 1024));
+  const int64_t fewer = stem + projections + in_for_out - last;
+  EXPECT_EQ(parameters_of("resnet-50:variant=v2"), 25557032 - fewer);
+  EXPECT_EQ(parameters_of("resnet-50:variant=v2"), 25549352);
+  EXPECT_EQ(parameters_of("resnet-101:variant=v2"), 44541480);
+  EXPECT_EQ(parameters_of("resnet-152:variant=v2"), 60185128);
+  EXPECT_EQ(parameters_of("resnet-18:variant=v2"), 11687720);
+  EXPECT_EQ(parameters_of("resnet-34:variant=v2"), 21795880);
+  const std::vector<std::string> names = parameter_names("resnet-50:variant=v2");
+  EXPECT_EQ(names.size(), 153u);
+  for (const char* name : {"conv1.weight", "layer1.0.bn1.weight", "layer1.0.downsample.0.weight",
+                           "layer4.2.conv3.weight", "bn.bias", "fc.bias"}) {
+    EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
+  }
+  EXPECT_EQ(strides("resnet-50:variant=v2"), (std::vector<int64_t>{2, 1, 2, 1}));
 }
 
 /// Each block more in every stage adds two convolutions without bias and their batch norms.
