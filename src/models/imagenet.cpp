@@ -41,6 +41,7 @@ Dense torch_default(Dense layer, int64_t inputs) {
 
 Recipe imagenet_recipe() {
   return {.data = "imagenet",
+          .image_size = 224,
           .epochs = 90,
           .lr_schedule = "multistep",
           .mirror = true,

@@ -13,6 +13,8 @@
 namespace crossbow {
 namespace {
 
+constexpr int64_t kSide = 299;
+
 /// Of the current scope's layers.
 Tensor conv(Tensor x, int64_t filters, const Size2& kernel, const std::string& name,
             const Size2& stride = 1, const Padding& padding = 0, float deviation = 0.1f) {
@@ -126,7 +128,7 @@ Tensor features(Tensor x, See see) {
 
 /// The least side that leaves a pixel, also to the auxiliary head.
 void expect_large_images(const Shape& images, bool auxiliary) {
-  const int64_t least = auxiliary ? 299 : 75;
+  const int64_t least = auxiliary ? kSide : 75;
   if (images.rank() != 4 || std::min(images[2], images[3]) >= least) return;
   fail(
       "the model 'inception-v3{}' is for images of at least {} pixels a side, not {}x{}; scale a "
@@ -152,6 +154,7 @@ NetOutputs logits(Tensor x, const ModelSpec& spec) {
 /// a batch of 32, which says nothing of SGD's; here it begins as MobileNetV2's does.
 Recipe recipe() {
   Recipe r = imagenet_recipe();
+  r.image_size = kSide;
   r.epochs = 100;
   r.lr = 0.0028125;
   r.lr_schedule = "step";
@@ -165,7 +168,7 @@ Recipe recipe() {
 const RegisterModel kInception({
     .name = "inception-v3",
     .summary = "Inception-v3 for ImageNet, as torchvision's",
-    .default_image = {3, 299, 299},
+    .default_image = {3, kSide, kSide},
     .default_classes = 1000,
     .recipe = recipe(),
     .options_help = "aux=false (or true: the auxiliary head)",

@@ -38,6 +38,7 @@ struct ModelSpec {
 /// Defaults of `train` for a model; from the published recipes, milestones in epochs.
 struct Recipe {
   std::string data;
+  int64_t image_size = 0;  // of pictures that stay encoded, which have none of their own; 0: any
   int64_t epochs = 1;
   std::string loss = "cross-entropy";  // as `train` names it
   double lr = 0.01;

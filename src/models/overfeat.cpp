@@ -6,7 +6,7 @@
 namespace crossbow {
 namespace {
 
-constexpr int64_t kLastMaps = 6;
+constexpr int64_t kSide = 231, kLastMaps = 6;
 
 /// As published.
 const Initialiser kInit = Initialiser::gaussian(0, 0.01f);
@@ -40,6 +40,7 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
 /// The published rate, 0.05 at batch 128, in proportion to a batch of 16.
 Recipe recipe() {
   Recipe r = imagenet_recipe();
+  r.image_size = kSide;
   r.lr = 0.00625;
   r.lr_milestones = {30, 50, 60, 70, 80};
   r.lr_gamma = 0.5;
@@ -51,7 +52,7 @@ Recipe recipe() {
 const RegisterModel kOverfeat({
     .name = "overfeat",
     .summary = "OverFeat's fast net for ImageNet, as convnet-benchmarks'",
-    .default_image = {3, 231, 231},
+    .default_image = {3, kSide, kSide},
     .default_classes = 1000,
     .recipe = recipe(),
     .logits = logits,

@@ -20,9 +20,11 @@ constexpr bool kMayChange = true;
 const std::array kTable = {
     OptionEntry{"model", "NAME", "the net, as `crossbow models` lists them", &O::model},
     OptionEntry{"data", "NAME[:DIR]", "the data set, as `crossbow data` lists them", &O::data},
-    OptionEntry{"image-size", "N",
-                "side of images made from pictures; 0: 224, or as the first of an imagefolder",
-                &O::image_size},
+    OptionEntry{
+        "image-size", "N",
+        "side of images made from pictures; 0: what the net is for (224; inception-v3: 299; "
+        "overfeat: 231), or as the first of an imagefolder",
+        &O::image_size},
     OptionEntry{"crop", "NAME",
                 "none; pad: out of a border; resized: random parts of pictures, scaled", &O::crop},
     OptionEntry{"crop-area", "SHARE", "least part of a picture that resized cuts", &O::crop_area},

@@ -25,7 +25,8 @@ struct TrainOptions {
   /// Instead of `data`: a set that the program holds, see data/memory.h. Not part of a
   /// configuration file, so a run that is resumed must be given it again.
   std::shared_ptr<const data::Dataset> dataset = {};
-  /// Side of images made from pictures; 0: as large as the first of an imagefolder, else 224.
+  /// Side of images made from pictures; 0: as large as the first of an imagefolder, else the
+  /// recipe's, or 224.
   int64_t image_size = 0;
   /// How training images are cut. none: the middle; pad: out of a border; resized: random
   /// parts of pictures, scaled, and of test pictures the middle 7/8. Auto: resized for pictures

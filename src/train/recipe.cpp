@@ -50,9 +50,18 @@ void fill_needs(TrainOptions& o, const Recipe& recipe) {
   }
 }
 
+/// Whether they are cut and scaled when they are asked for, out of pictures of all sizes.
+bool has_encoded_pictures(const TrainOptions& o) {
+  return *o.data != data::kMemory && data::catalogue_entry(*o.data).pictures;
+}
+
+/// A resumed run keeps its size: older ones have 224, for each net, as 0.
+void fill_image_size(TrainOptions& o, const Recipe& recipe) {
+  if (o.image_size == 0 && !o.resume && has_encoded_pictures(o)) o.image_size = recipe.image_size;
+}
+
 void fill_crop(TrainOptions& o, const Recipe& recipe) {
-  const bool encoded = *o.data != data::kMemory && data::catalogue_entry(*o.data).pictures;
-  if (encoded && !o.pad) fill(o.crop, "resized");
+  if (has_encoded_pictures(o) && !o.pad) fill(o.crop, "resized");
   const int64_t pad = o.pad.value_or(recipe.pad);
   fill(o.crop, pad > 0 ? "pad" : "none");
   fill(o.pad, *o.crop == "pad" ? pad : 0);
@@ -64,6 +73,7 @@ void fill_crop(TrainOptions& o, const Recipe& recipe) {
 TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   if (o.dataset) fill(o.data, data::kMemory);
   fill(o.data, recipe.data.empty() ? "digits" : recipe.data);
+  fill_image_size(o, recipe);
   fill_crop(o, recipe);
   fill(o.mirror, recipe.mirror);
   fill(o.epochs, recipe.epochs);
@@ -119,7 +129,7 @@ ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
             .pixels = config.normalisation};
   }
   data::OpenOptions open;
-  open.image_size = {asked.image_size, asked.image_size};
+  open.image_size = {config.options.image_size, config.options.image_size};
   open.memory_budget = 1;  // only its shape is wanted: keep no pictures
   const auto dataset = for_net(config, data::open_dataset(config.data, open), nullptr);
   return spec_of(dataset->info, config.batch, config.loss);

@@ -71,6 +71,24 @@ INSTANTIATE_TEST_SUITE_P(Recipe, SyncByName, ::testing::ValuesIn(names()), [](co
   return name;
 });
 
+/// Pictures that stay encoded have no size of their own.
+TEST(Recipe, PicturesAreAsLargeAsTheNetIsFor) {
+  for (const Model* model : all_models()) {
+    if (model->recipe.data != "imagenet") continue;
+    const TrainOptions o = resolved(fmt::format("model = '{}'", model->name));
+    EXPECT_EQ(o.image_size, model->default_image[1]) << model->name;
+  }
+  EXPECT_EQ(resolved("model = 'inception-v3'\ndata = 'tar:x'").image_size, 299);
+  EXPECT_EQ(resolved("model = 'inception-v3'\nimage-size = 224").image_size, 224);
+  EXPECT_EQ(resolved("model = 'inception-v3'\ndata = 'imagefolder:x'").image_size, 0);
+  EXPECT_EQ(resolved("model = 'inception-v3'\ndata = 'cifar10'").image_size, 0);
+  EXPECT_EQ(resolved("model = 'resnet-20'\ndata = 'imagenet'").image_size, 0);
+  TrainOptions older;
+  older.model = "inception-v3";
+  older.resume = "run";
+  EXPECT_EQ(with_recipe(older, find_model(older.model).recipe).image_size, 0);
+}
+
 TEST(Recipe, GivesAnAlgorithmWhatItNeeds) {
   const TrainOptions easgd = resolved("sync = 'easgd'");
   EXPECT_EQ(easgd.momentum, 0.0);
