@@ -10,8 +10,8 @@
 //   central.0/conv1.weight                 a buffer of the synchronisation algorithm's
 //
 // Metadata: `crossbow_checkpoint` is the format's version, 6; `run` is all else, as JSON. Values
-// are row-major f32; the layouts that a device prefers never reach the disk. Files of versions 4
-// and 5 (train/older_checkpoint.h) are read too.
+// are row-major f32; the layouts that a device prefers never reach the disk. Files of versions 3
+// to 5 (train/older_checkpoint.h) are read too.
 #pragma once
 
 #include <filesystem>

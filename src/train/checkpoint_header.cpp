@@ -75,7 +75,16 @@ void expect_within_epoch(const Checkpoint& c) {
   }
 }
 
-/// In version 4 `sma` was what is sma-paper now, and the rate was that of the learners as they
+/// In version 3 a run counted neither the time of its earlier processes nor its changes of
+/// learners. Those changes that a resumed run had yet to repeat are not read: it looks for learners
+/// anew.
+void complete_version3(json& header) {
+  json& position = header.at("position");
+  position.emplace("wall_seconds", 0);
+  position.emplace("changes", 0);
+}
+
+/// Until version 4 `sma` was what is sma-paper now, and the rate was that of the learners as they
 /// were.
 void bring_up_to_date(TrainOptions& options) {
   if (options.sync == "sma") options.sync = "sma-paper";
@@ -88,7 +97,7 @@ Checkpoint read_header(const json& header, uint32_t version) {
   constexpr int64_t kMost = int64_t{1} << 53;
   Checkpoint c;
   apply_config(c.options, header.at("config").get<std::string>(), "its configuration");
-  if (version == 4) bring_up_to_date(c.options);
+  if (version <= 4) bring_up_to_date(c.options);
   c.image = shape_from(header.at("image").get<std::vector<int64_t>>(), kLargestImage);
   if (c.image.rank() != 1 && c.image.rank() != 3) {
     fail("a sample has {} dimensions", c.image.rank());
@@ -156,7 +165,8 @@ json header_of(const Checkpoint& c) {
 Checkpoint from_header(std::string_view text, uint32_t version,
                        const std::function<void(const json&, Checkpoint&)>& add_tensors) {
   try {
-    const json header = parse_json(text);
+    json header = parse_json(text);
+    if (version == 3) complete_version3(header);
     Checkpoint checkpoint = read_header(header, version);
     add_tensors(header, checkpoint);
     return checkpoint;

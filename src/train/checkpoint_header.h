@@ -14,7 +14,7 @@ nlohmann::json header_of(const Checkpoint& checkpoint);
 
 /// The reverse; `add_tensors` is to add the tensors. Throws Error for anything that header_of has
 /// not written, also if `add_tensors` throws Error or nlohmann::json::exception. Headers of version
-/// 4 and later are read.
+/// 3 and later are read.
 Checkpoint from_header(
     std::string_view text, uint32_t version,
     const std::function<void(const nlohmann::json& header, Checkpoint& checkpoint)>& add_tensors);

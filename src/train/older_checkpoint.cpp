@@ -21,7 +21,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::string_view kMagic = "CROSSBOW";
-constexpr uint32_t kOldest = 4, kNewest = 5;
+constexpr uint32_t kOldest = 3, kNewest = 5;
 constexpr int64_t kPrologue = 16, kEpilogue = 4;  // magic, version, header length; checksum
 constexpr std::array<std::string_view, 6> kRoles = {"parameter", "state",         "weights",
                                                     "slot",      "learner_state", "central"};

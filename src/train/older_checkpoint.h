@@ -1,4 +1,4 @@
-// Checkpoints as versions 4 and 5 of the format had them: "CROSSBOW", u32 version, u32 length of
+// Checkpoints as versions 3 to 5 of the format had them: "CROSSBOW", u32 version, u32 length of
 // the header, the header (JSON), the tensors in the header's order as row-major f32, u32 CRC-32 of
 // everything before it; all little-endian.
 #pragma once

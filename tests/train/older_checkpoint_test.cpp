@@ -1,4 +1,4 @@
-// A checkpoint that version 5 of the format has left (tests/train/version5), and forgeries of it.
+// Checkpoints that older versions of the format have left, and forgeries of them.
 #include "train/older_checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,52 @@ TEST(OlderCheckpoint, OfAVersionThatNeverWasIsRefused) {
   const Bytes file = golden_checkpoint();
   EXPECT_EQ(decode_error(forged(file, 5, header_of(file))), "no error");
   expect_says(decode_error(forged(file, 6, header_of(file))), "format version 6");
-  expect_says(decode_error(forged(file, 3, header_of(file))), "format version 3");
+  expect_says(decode_error(forged(file, 2, header_of(file))), "format version 2");
+}
+
+/// Written by version 3 (of tests/fuzz/corpus, which lacks checksums).
+Bytes version3() {
+  const std::string path = test_data_folder() + "/../fuzz/corpus/checkpoint/version3";
+  const std::string text = read_text_file(path, 1 << 20);
+  Bytes bytes(text.begin(), text.end());
+  append_u32(bytes, static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size())));
+  return bytes;
+}
+
+TEST(OlderCheckpoint, OfVersion3IsRead) {
+  const Checkpoint c = decoded(version3());
+  EXPECT_EQ(c.options.model, "lenet");
+  EXPECT_EQ(c.options.loss, "cross-entropy");
+  EXPECT_EQ(c.position.batch, 2);
+  EXPECT_EQ(c.position.step, 7);
+  EXPECT_EQ(c.position.arrangement, (Arrangement{2, 1}));
+  EXPECT_EQ(c.position.wall_seconds, 0);
+  EXPECT_EQ(c.position.changes, 0);
+  ASSERT_EQ(c.history.size(), 1u);
+  EXPECT_EQ(c.history[0].test_accuracy, 0.5);
+  ASSERT_EQ(c.tensors.size(), 3u);
+  EXPECT_EQ(c.tensors[0].values(), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(c.tensors[1].slot, "momentum");
+  EXPECT_EQ(c.tensors[2].role, Checkpoint::Role::state);
+  EXPECT_EQ(decode_header(testing::file_of(version3())).samples, 70);
+}
+
+/// Later ones tell the time and the changes of learners.
+TEST(OlderCheckpoint, OfAnotherVersionThan3IsComplete) {
+  const Bytes file = golden_checkpoint();
+  for (const char* key : {"wall_seconds", "changes"}) {
+    json header = header_of(file);
+    header["position"].erase(key);
+    EXPECT_EQ(decode_error(forged(file, 3, header)), "no error") << key;
+    for (const uint32_t version : {4, 5}) {
+      expect_says(decode_error(forged(file, version, header)), "header is damaged");
+    }
+  }
+}
+
+TEST(OlderCheckpoint, OfVersion3HasTheAlgorithmOfThen) {
+  const Bytes file = golden_checkpoint();
+  EXPECT_EQ(decoded(forged(file, 3, header_of(file))).options.sync, "sma-paper");
 }
 
 /// What `sma` was then is `sma-paper` now.
