@@ -1,8 +1,10 @@
 """How near Crossbow's outputs, gradients and losses are to PyTorch's in double precision, beside
-those of PyTorch in f32. Nets are torchvision's, with random weights; there is no dropout, and batch
-norm is that of training. Needs PyTorch and torchvision, and the program net_step:
+those of PyTorch in f32. Nets are torchvision's, or written as those are (nets.py), with random
+weights; there is no dropout, and batch norm is that of training, but for `outputs`, where it has
+random running statistics. Needs PyTorch and torchvision, and the program net_step:
 
     cmake --preset release -DCROSSBOW_BENCHMARKS=ON && cmake --build --preset release --target net_step
+    python3 -m bench.near_pytorch outputs
     python3 -m bench.near_pytorch gradients
     python3 -m bench.near_pytorch losses --model resnet-50 --batch 32 --side 96 --lr 0.01
     python3 -m bench.near_pytorch losses --zero-init --lr 0.00125
@@ -13,58 +15,20 @@ the file strictly:
     python3 -m bench.near_pytorch exports --models resnet-18,vgg-11-imagenet
 """
 
-import json
 import pathlib
-import struct
 import subprocess
 import tempfile
 
 import numpy as np
 import torch
-import torchvision.models as zoo
 from torch import nn
 
-from bench import CROSSBOW, ROOT, listed, log, parser_of, table
+from bench import ROOT, listed, log, parser_of, table
+from bench.near_pytorch.files import read_safetensors, write_safetensors
+from bench.near_pytorch.nets import CLASSES, EXPORTED, NETS
+from bench.near_pytorch.saved import load_exports
 
 NET_STEP = ROOT / "build/release/net_step"
-CLASSES = 1000
-
-
-class Net:
-    """Of torchvision. `auxiliary` are weights of heads, in the order of its outputs; `reference`:
-    small enough for the slow device."""
-
-    def __init__(self, name, make, side=96, auxiliary=(), reference=True, **options):
-        self.name, self.side, self.reference = name, side, reference
-        self.auxiliary = [float(np.float32(weight)) for weight in auxiliary]
-        self.make = lambda **more: make(num_classes=CLASSES, **options, **more)
-
-
-INITIALISED = {"init_weights": False}
-NETS = [
-    *[Net(f"resnet-{n}", getattr(zoo, f"resnet{n}")) for n in (18, 34, 50, 101, 152)],
-    Net("vgg-16-imagenet", zoo.vgg16, 224, reference=False, **INITIALISED),
-    Net("vgg-16-imagenet:bn=true", zoo.vgg16_bn, 224, reference=False, **INITIALISED),
-    Net("alexnet", zoo.alexnet, 224),
-    Net("mobilenet-v2", zoo.mobilenet_v2),
-    Net("googlenet", zoo.googlenet, aux_logits=False, **INITIALISED),
-    Net("googlenet:aux=true", zoo.googlenet, auxiliary=(0.3, 0.3), aux_logits=True, **INITIALISED),
-    Net("inception-v3", zoo.inception_v3, aux_logits=False, **INITIALISED),
-    Net("inception-v3:aux=true", zoo.inception_v3, 299, (0.4,), False, aux_logits=True,
-        **INITIALISED),
-]
-
-
-EXPORTED = {
-    **{f"resnet-{n}": getattr(zoo, f"resnet{n}") for n in (18, 34, 50, 101, 152)},
-    **{f"vgg-{n}-imagenet": getattr(zoo, f"vgg{n}") for n in (11, 13, 16, 19)},
-    **{f"vgg-{n}-imagenet:bn=true": getattr(zoo, f"vgg{n}_bn") for n in (11, 13, 16, 19)},
-    **{"alexnet": zoo.alexnet, "mobilenet-v2": zoo.mobilenet_v2},
-    **{"googlenet": lambda **o: zoo.googlenet(aux_logits=False, **INITIALISED, **o)},
-    **{"googlenet:aux=true": lambda **o: zoo.googlenet(**INITIALISED, **o)},
-    **{"inception-v3": lambda **o: zoo.inception_v3(aux_logits=False, **INITIALISED, **o)},
-    **{"inception-v3:aux=true": lambda **o: zoo.inception_v3(**INITIALISED, **o)},
-}
 
 
 def made(net, seed, zero_init=False):
@@ -92,67 +56,6 @@ def pictures(count, side, seed):
         images += nn.functional.interpolate(noise, side, mode="bilinear")
     images = (images - images.mean()) / images.std()
     return images, torch.randint(CLASSES, (count,), generator=generator)
-
-
-def write_safetensors(path, tensors):
-    header, at = {}, 0
-    arrays = {name: np.ascontiguousarray(t, np.float32) for name, t in tensors.items()}
-    for name, array in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape),
-                        "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            file.write(array.tobytes())
-
-
-def read_safetensors(path, kind):
-    """Arrays by name, all of that kind of number."""
-    data = bytearray(pathlib.Path(path).read_bytes())
-    length, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    header.pop("__metadata__", None)
-
-    def values(begin, end):
-        return np.frombuffer(data, kind, (end - begin) // np.dtype(kind).itemsize, 8 + length + begin)
-
-    return {name: values(*entry["data_offsets"]).reshape(entry["shape"]) for name, entry in header.items()}
-
-
-def write_pictures(folder, classes):
-    from PIL import Image
-
-    draw = np.random.default_rng(1)
-    for split in ("train", "test"):
-        for name in range(classes):
-            place = folder / split / f"class{name}"
-            place.mkdir(parents=True)
-            Image.fromarray(draw.integers(0, 256, (40, 40, 3), np.uint8)).save(place / "0.png")
-
-
-def strict_load(name, folder, classes):
-    """The number of tensors that torchvision's net has taken from what `crossbow export` wrote."""
-    run, exported = folder / "run", folder / "exported.safetensors"
-    side = 299 if name.startswith("inception") else 224
-    training = [CROSSBOW, "train", "--model", name, "--data", f"imagenet:{folder / 'pictures'}", "--out", run]
-    training += ["--epochs", "1", "--batch", str(classes), "--image-size", str(side)]
-    subprocess.run(training, check=True, capture_output=True)
-    subprocess.run([CROSSBOW, "export", run, exported], check=True, capture_output=True)
-    tensors = {name: torch.from_numpy(array) for name, array in read_safetensors(exported, np.float32).items()}
-    EXPORTED[name](num_classes=classes).load_state_dict(tensors, strict=True)
-    return len(tensors)
-
-
-def load_exports(names, classes=2):
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            write_pictures(folder / "pictures", classes)
-            count = strict_load(name, folder, classes)
-            log(f"{name}: {count} tensors")
-            yield [name, count]
 
 
 def loss_of(module, net, images, labels):
@@ -204,8 +107,9 @@ def state_of(module, images, labels):
     return {**tensors, "images": images.numpy(), "labels": labels.float().numpy()}
 
 
-def crossbow_gradients(net, folder, device, kind=""):
-    call = [NET_STEP, "gradients", net.name, device, folder / "in", folder / "out"]
+def crossbow_values(what, net, folder, device, kind=""):
+    """Outputs, or also gradients, and the convolutions' implementations."""
+    call = [NET_STEP, what, net.name, device, folder / "in", folder / "out"]
     kernels = subprocess.run([*call, *([kind] if kind else [])], check=True, text=True,
                              stdout=subprocess.PIPE).stdout
     found = read_safetensors(folder / "out", np.float64)
@@ -223,13 +127,33 @@ def compare_gradients(net, batch, seed):
         module.load_state_dict(state)
         expected = torch_gradients(module.double(), net, images.double(), labels)
         ways = [("PyTorch, f32", single)]
-        ways.append(("Crossbow, f32", crossbow_gradients(net, folder, "cpu")[0]))
-        winograd, kernels = crossbow_gradients(net, folder, "cpu", "wino")
+        ways.append(("Crossbow, f32", crossbow_values("gradients", net, folder, "cpu")[0]))
+        winograd, kernels = crossbow_values("gradients", net, folder, "cpu", "wino")
         if "wino" in kernels:
             ways.append(("Crossbow, f32, Winograd", winograd))
         if net.reference:
-            ways.append(("Crossbow's reference, f64", crossbow_gradients(net, folder, "ref")[0]))
+            reference = crossbow_values("gradients", net, folder, "ref")[0]
+            ways.append(("Crossbow's reference, f64", reference))
         return [[net.name, net.side, way, *Errors(found, expected).cells()] for way, found in ways]
+
+
+def with_random_statistics(module):
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.running_mean, -0.2, 0.2)
+            nn.init.uniform_(layer.running_var, 0.5, 1.5)
+    return module.eval()
+
+
+def compare_outputs(net, batch, side, seed):
+    module, (images, labels) = with_random_statistics(made(net, seed)), pictures(batch, side, seed)
+    with tempfile.TemporaryDirectory() as place, torch.no_grad():
+        folder = pathlib.Path(place)
+        write_safetensors(folder / "in", state_of(module, images, labels))
+        ours = crossbow_values("outputs", net, folder, "cpu")[0]["logits"]
+        single = module(images).double().numpy().ravel()
+        expected = module.double()(images.double()).numpy().ravel()
+    return [net.name, side, *(f"{error(found, expected):.1e}" for found in (ours, single))]
 
 
 def torch_losses(module, net, images, labels, batch, lr):
@@ -263,11 +187,11 @@ def compare_losses(net, batch, side, steps, lr, seed, zero_init):
 
 def main():
     parser = parser_of("bench.near_pytorch", __doc__)
-    parser.add_argument("what", choices=["gradients", "losses", "exports"])
-    parser.add_argument("--models", type=listed(str), help="of gradients and exports: these only")
+    parser.add_argument("what", choices=["outputs", "gradients", "losses", "exports"])
+    parser.add_argument("--models", type=listed(str), help="these only, but of losses")
     parser.add_argument("--model", default="resnet-50", help="of losses")
-    parser.add_argument("--batch", type=int, help="pictures; of gradients 4, of losses 32")
-    parser.add_argument("--side", type=int, default=96, help="of pictures, of losses")
+    parser.add_argument("--batch", type=int, help="pictures; of losses 32, else 4")
+    parser.add_argument("--side", type=int, help="of pictures; of losses 96, of outputs the net's")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=1)
@@ -280,15 +204,21 @@ def main():
         return
     if options.what == "losses":
         net = next(net for net in NETS if net.name == options.model)
-        row = compare_losses(net, options.batch or 32, options.side, options.steps, options.lr,
+        row = compare_losses(net, options.batch or 32, options.side or 96, options.steps, options.lr,
                              options.seed, options.zero_init)
         print(table(["", "Crossbow, f32", "PyTorch, f32"], [[net.name, *row]]))
         return
-    header, rows = ["net", "side", "by", "outputs", "gradients", "worst tensor"], []
-    for net in NETS:
-        if options.models and net.name not in options.models:
-            continue
-        found = compare_gradients(net, options.batch or 4, options.seed)
+    nets = [net for net in NETS if not options.models or net.name in options.models]
+    if options.what == "outputs":  # which heads have no part in
+        header = ["net", "side", "Crossbow, f32", "PyTorch, f32"]
+        compare = lambda net, batch, seed: [compare_outputs(net, batch, options.side or net.side, seed)]
+        nets = [net for net in nets if not net.auxiliary]
+    else:
+        header = ["net", "side", "by", "outputs", "gradients", "worst tensor"]
+        compare = compare_gradients
+    rows = []
+    for net in nets:
+        found = compare(net, options.batch or 4, options.seed)
         log(table(header, found))
         rows += found
     print(table(header, rows))

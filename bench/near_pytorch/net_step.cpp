@@ -87,9 +87,19 @@ class F64File {
   std::vector<double> values_;
 };
 
-/// Of one training step on the whole batch: logits, loss and gradients.
-void write_gradients(const std::string& model, const std::string& device, const std::string& from,
-                     const std::string& to, const std::string& kind) {
+void add_gradients(const ParameterLayout& layout, const Replica& replica, F64File& file) {
+  std::vector<double> values;
+  for (const auto& slot : layout.parameters) {
+    values.resize(static_cast<size_t>(slot.layout.shape.elements()));
+    const auto offset = static_cast<size_t>(slot.offset) * size_of(layout.dtype);
+    read_tensor(slot.layout, replica.gradients.data() + offset, std::span(values));
+    file.add("gradient:" + slot.name, slot.layout.shape, values);
+  }
+}
+
+/// Of the whole batch: logits and loss; of a training step gradients too.
+void write_values(bool of_training, const std::string& model, const std::string& device,
+                  const std::string& from, const std::string& to, const std::string& kind) {
   const Batches batch = batches_of(from);
   const Shape& images = batch.images;
   const ModelSpec spec{.image = {images[1], images[2], images[3]},
@@ -104,7 +114,7 @@ void write_gradients(const std::string& model, const std::string& device, const 
   options.chooser = kind.empty() ? nullptr : &chooser;
   find_device(device).expect_team(kThreads);
   CompiledModel compiled(without_dropout(build_model(model, spec)), options);
-  const auto program = compiled.training(images[0]);
+  const auto program = of_training ? compiled.training(images[0]) : compiled.evaluation(images[0]);
   const ParameterLayout& layout = *program->parameters();
   const Replica replica(layout);
   start_from_file(from, layout, replica);
@@ -118,13 +128,7 @@ void write_gradients(const std::string& model, const std::string& device, const 
   F64File file;
   file.add("logits", {images[0], kClasses}, execution.values("logits"));
   file.add("loss", {1}, execution.values("loss"));
-  std::vector<double> values;
-  for (const auto& slot : layout.parameters) {
-    values.resize(static_cast<size_t>(slot.layout.shape.elements()));
-    const auto offset = static_cast<size_t>(slot.offset) * size_of(layout.dtype);
-    read_tensor(slot.layout, replica.gradients.data() + offset, std::span(values));
-    file.add("gradient:" + slot.name, slot.layout.shape, values);
-  }
+  if (of_training) add_gradients(layout, replica, file);
   file.write(to);
   std::string kernels;
   for (const auto& info : program->kernel_infos()) {
@@ -163,12 +167,14 @@ void print_losses(const std::string& model, const std::string& from, int64_t bat
 }
 
 constexpr const char* kUsage =
-    "usage: net_step gradients MODEL DEVICE FROM TO [KIND of convolutions]\n"
+    "usage: net_step outputs|gradients MODEL DEVICE FROM TO [KIND of convolutions]\n"
     "       net_step losses MODEL FROM BATCH LR\n";
 
 int run(const std::vector<std::string>& words) {
-  if (words.size() >= 5 && words[0] == "gradients") {
-    write_gradients(words[1], words[2], words[3], words[4], words.size() > 5 ? words[5] : "");
+  const bool of_training = words.size() >= 5 && words[0] == "gradients";
+  if (of_training || (words.size() >= 5 && words[0] == "outputs")) {
+    write_values(of_training, words[1], words[2], words[3], words[4],
+                 words.size() > 5 ? words[5] : "");
   } else if (words.size() == 5 && words[0] == "losses") {
     print_losses(words[1], words[2], std::stoll(words[3]), std::stod(words[4]));
   } else {
