@@ -10,9 +10,11 @@ random running statistics. Needs PyTorch and torchvision, and the program net_st
     python3 -m bench.near_pytorch losses --zero-init --lr 0.00125
 
 `exports` trains each net by `crossbow train` on a few pictures, exports it, and has torchvision's net load
-the file strictly:
+the file strictly; `checkpoints` opens those of small runs by Python's safetensors and compares them with
+what `crossbow export` writes of the same runs:
 
     python3 -m bench.near_pytorch exports --models resnet-18,vgg-11-imagenet
+    python3 -m bench.near_pytorch checkpoints
 """
 
 import pathlib
@@ -26,7 +28,7 @@ from torch import nn
 from bench import ROOT, listed, log, parser_of, table
 from bench.near_pytorch.files import read_safetensors, write_safetensors
 from bench.near_pytorch.nets import CLASSES, EXPORTED, NETS
-from bench.near_pytorch.saved import load_exports
+from bench.near_pytorch.saved import load_exports, open_checkpoints
 
 NET_STEP = ROOT / "build/release/net_step"
 
@@ -187,8 +189,8 @@ def compare_losses(net, batch, side, steps, lr, seed, zero_init):
 
 def main():
     parser = parser_of("bench.near_pytorch", __doc__)
-    parser.add_argument("what", choices=["outputs", "gradients", "losses", "exports"])
-    parser.add_argument("--models", type=listed(str), help="these only, but of losses")
+    parser.add_argument("what", choices=["outputs", "gradients", "losses", "exports", "checkpoints"])
+    parser.add_argument("--models", type=listed(str), help="these only, but of losses and checkpoints")
     parser.add_argument("--model", default="resnet-50", help="of losses")
     parser.add_argument("--batch", type=int, help="pictures; of losses 32, else 4")
     parser.add_argument("--side", type=int, help="of pictures; of losses 96, of outputs the net's")
@@ -201,6 +203,9 @@ def main():
     torch.set_num_threads(2)
     if options.what == "exports":
         print(table(["net", "tensors loaded"], load_exports(options.models or EXPORTED)))
+        return
+    if options.what == "checkpoints":
+        print(table(["sync", "tensors of the model", "of learners"], open_checkpoints()))
         return
     if options.what == "losses":
         net = next(net for net in NETS if net.name == options.model)
