@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "data/example.pb.h"
 #include "data/pictures.h"
 #include "data/tfrecord.h"
@@ -96,6 +97,7 @@ inline void write_tar(const std::filesystem::path& path, const std::vector<Membe
 
 /// The tar, whose header at `at` now says, in base 256, that the member has so many bytes.
 inline FileBytes claiming(FileBytes tar, size_t at, uint64_t size) {
+  if (tar.size() < at + 512) fail("the tar has no header at {}", at);
   uint8_t* const header = tar.data() + at;
   std::fill_n(header + 124, 12, uint8_t{0});
   header[124] = 0x80;
