@@ -12,7 +12,9 @@
 #include <cstring>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <set>
+#include <span>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -29,8 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// CROSSBOW_SUM_DELAY: seconds by which every sum ends later, to show on one machine what a slow
-/// network does. 0 if unset.
+/// CROSSBOW_SUM_DELAY: seconds by which the sum of a whole vector ends later, and that of a part as
+/// its size says, to show on one machine what a slow network does. 0 if unset.
 std::chrono::duration<double> added_delay() {
   const char* const seconds = std::getenv("CROSSBOW_SUM_DELAY");
   return std::chrono::duration<double>(seconds ? std::strtod(seconds, nullptr) : 0);
@@ -39,17 +41,26 @@ std::chrono::duration<double> added_delay() {
 /// Sums of vectors over all ranks.
 class MpiComm final : public Comm {
  public:
-  MpiComm(MpiThread& mpi, int rank, int size, int64_t n, DType dtype, std::function<void()> notify)
+  MpiComm(MpiThread& mpi, int rank, int size, std::span<const int64_t> parts, DType dtype,
+          std::function<void()> notify)
       : mpi_(mpi),
         rank_(rank),
         size_(size),
-        n_(n),
         element_bytes_(static_cast<int64_t>(size_of(dtype))),
         dtype_(dtype),
-        notify_(std::move(notify)),
-        shares_(shares()),
-        terms_(std::vector<int>(static_cast<size_t>(size), own_bytes())),
-        received_(static_cast<size_t>(own_bytes()) * static_cast<size_t>(size)) {}
+        notify_(std::move(notify)) {
+    const auto all = static_cast<double>(std::accumulate(parts.begin(), parts.end(), int64_t{0}));
+    size_t received = 0;
+    for (const int64_t n : parts) {
+      MpiCalls::Pieces shares = shares_of(n);
+      const int own = shares.sizes[static_cast<size_t>(rank)];
+      MpiCalls::Pieces terms(std::vector<int>(static_cast<size_t>(size), own));
+      received = std::max(received, static_cast<size_t>(own) * static_cast<size_t>(size));
+      const auto delay = added_delay() * (static_cast<double>(n) / all);
+      parts_.push_back({n, own / element_bytes_, std::move(shares), std::move(terms), delay});
+    }
+    received_ = Buffer(received);
+  }
   ~MpiComm() override {
     mpi_.do_now([](MpiCalls&) {});  // until what was started is over
   }
@@ -57,12 +68,16 @@ class MpiComm final : public Comm {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Sum start_sum(Queue& queue, void* values, int64_t n) override {
-    if (n != n_) fail("a sum of {} elements among ranks that have {}", n, n_);
+    const Part& part = parts_[static_cast<size_t>(sums_) % parts_.size()];
+    if (n != part.elements) {
+      fail("a sum of {} elements among ranks that have {}", n, part.elements);
+    }
     queue.finish();
     const VectorMath& math = queue.math(dtype_);
-    mpi_.do_later([this, &math, values] {
+    mpi_.do_later([this, &math, &part, values] {
+      if (failed_.load(std::memory_order_relaxed)) return;  // as all sums behind one that has
       try {
-        add_up(math, static_cast<std::byte*>(values));
+        add_up(math, part, static_cast<std::byte*>(values));
         done_.fetch_add(1, std::memory_order_release);
       } catch (const std::exception& error) {
         const std::lock_guard lock(mutex_);
@@ -85,44 +100,49 @@ class MpiComm final : public Comm {
   bool can_advance() const override { return false; }
 
  private:
-  /// Of a vector: what each rank adds up, all but the last of one size.
-  std::vector<int> shares() const {
+  struct Part {
+    int64_t elements, own;    // the latter: what this rank adds up
+    MpiCalls::Pieces shares;  // what each rank adds up
+    MpiCalls::Pieces terms;   // of this rank's share: what each rank has
+    std::chrono::duration<double> delay;
+  };
+
+  /// Of so many elements: what each rank adds up, all but the last of one size.
+  MpiCalls::Pieces shares_of(int64_t n) const {
     constexpr int64_t kAligned = 64;  // elements
-    const int64_t share = (n_ / size_ + kAligned) / kAligned * kAligned;
+    const int64_t share = (n / size_ + kAligned) / kAligned * kAligned;
     std::vector<int> bytes;
     for (int r = 0; r < size_; ++r) {
-      const int64_t first = std::min(n_, r * share), end = std::min(n_, first + share);
+      const int64_t first = std::min(n, r * share), end = std::min(n, first + share);
       bytes.push_back(size_for_mpi(static_cast<size_t>((end - first) * element_bytes_)));
     }
-    return bytes;
+    return MpiCalls::Pieces(std::move(bytes));
   }
-  int own_bytes() const { return shares_.sizes[static_cast<size_t>(rank_)]; }
 
-  void add_up(const VectorMath& math, std::byte* values) {
-    mpi_.calls().all_to_all(values, shares_, received_.data(), terms_);
-    mpi_.wait();
+  void add_up(const VectorMath& math, const Part& part, std::byte* values) {
+    // Whoever has started a part goes on computing, up to the last one.
+    const bool crowded = &part != &parts_.back();
+    mpi_.calls().all_to_all(values, part.shares, received_.data(), part.terms);
+    mpi_.wait(crowded);
     constexpr std::array<double, 2> kOnes{1, 1};
-    const int64_t own = own_bytes() / element_bytes_;
-    for (size_t r = 1; own > 0 && r < static_cast<size_t>(size_); ++r) {
-      const std::array<const void*, 2> two{received_.data(), terms_.of(received_.data(), r)};
-      math.combine(kOnes, two, received_.data(), own);
+    for (size_t r = 1; part.own > 0 && r < static_cast<size_t>(size_); ++r) {
+      const std::array<const void*, 2> two{received_.data(), part.terms.of(received_.data(), r)};
+      math.combine(kOnes, two, received_.data(), part.own);
     }
-    mpi_.calls().all_gather(received_.data(), values, shares_);
-    mpi_.wait();
-    if (delay_.count() > 0) {
-      mpi_.wait_until([end = Clock::now() + delay_] { return Clock::now() >= end; });
+    mpi_.calls().all_gather(received_.data(), values, part.shares);
+    mpi_.wait(crowded);
+    if (part.delay.count() > 0) {
+      mpi_.wait_until([end = Clock::now() + part.delay] { return Clock::now() >= end; }, crowded);
     }
   }
 
   MpiThread& mpi_;
-  const std::chrono::duration<double> delay_ = added_delay();
   const int rank_, size_;
-  const int64_t n_, element_bytes_;
+  const int64_t element_bytes_;
   const DType dtype_;
   const std::function<void()> notify_;
-  const MpiCalls::Pieces shares_;  // of a vector
-  const MpiCalls::Pieces terms_;   // of this rank's share: what each rank has
-  Buffer received_;
+  std::vector<Part> parts_;
+  Buffer received_;  // of the sum under way
   Sum sums_ = 0;
   std::atomic<Sum> done_{0};
   std::atomic<bool> failed_{false};
@@ -209,8 +229,9 @@ class MpiWorld final : public World {
       calls.receive(bytes.data() + first, size, from);
     });
   }
-  std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()> notify) override {
-    return std::make_unique<MpiComm>(mpi_, rank_, size_, n, dtype, std::move(notify));
+  std::unique_ptr<Comm> make_comm(std::span<const int64_t> parts, DType dtype,
+                                  std::function<void()> notify) override {
+    return std::make_unique<MpiComm>(mpi_, rank_, size_, parts, dtype, std::move(notify));
   }
   std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
     return make_mpi_mail(mpi_, size_, vector_bytes);

@@ -124,9 +124,8 @@ void MpiThread::abort(int code) {
   for (;;) pause();
 }
 
-void MpiThread::wait_until(const std::function<bool()>& done) {
+void MpiThread::wait_until(const std::function<bool()>& done, bool crowded) {
   const auto begin = Clock::now();
-  bool crowded = false;  // a learner computes on the core
   while (!done()) {
     obey_abort();
     const auto now = Clock::now();

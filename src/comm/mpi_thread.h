@@ -38,15 +38,15 @@ class MpiThread {
 
   /// For tasks, which wait for what they begin.
   MpiCalls& calls() { return calls_; }
-  /// For tasks: until what was begun last is done.
-  void wait() {
-    wait_until([this] { return calls_.is_done(); });
+  /// For tasks: until what was begun last is done; `crowded` as below.
+  void wait(bool crowded = false) {
+    wait_until([this] { return calls_.is_done(); }, crowded);
   }
   /// For tasks: asks `done` over and over, and leaves the core to others as `rest` does. A long
   /// moment shows that a learner computes on the core, which it keeps for milliseconds each time
   /// but not beyond a nap's end; from then on it is naps of a tenth of the time, 0.1 to 10 ms, as
-  /// each costs the step 16 µs.
-  void wait_until(const std::function<bool()>& done);
+  /// each costs the step 16 µs. `crowded`: that is so from the beginning.
+  void wait_until(const std::function<bool()>& done, bool crowded = false);
   /// For tasks that call MPI over and over, as it moves data while it is called: leaves the core to
   /// others. Where something is awaited and the last thing ended or began at most 5 ms ago, that is
   /// for a moment; else for a nap of a thousandth of the time since then, 0.1 to 10 ms.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "comm/local.h"
 #include "core/error.h"
 #include "core/threads.h"
 
@@ -74,6 +75,34 @@ class ThreadWorlds::Post {
   std::vector<std::deque<Message>> waiting_;
   int64_t under_way_ = 0, closed_ = 0;
   std::string lost_;
+};
+
+/// Each rank is told of what another one does.
+class ThreadWorlds::Group {
+ public:
+  Group(size_t ranks, std::span<const int64_t> parts, DType dtype)
+      : notifies_(ranks),
+        sums_(std::vector<Device*>(ranks, &find_device("cpu")), parts, dtype,
+              [this] { notify(); }) {}
+
+  LocalGroup& sums() { return sums_; }
+  /// An empty one: of a rank that is not to be told any more.
+  void set_notify(int rank, std::function<void()> notify) {
+    const std::lock_guard lock(mutex_);
+    notifies_[static_cast<size_t>(rank)] = std::move(notify);
+  }
+
+ private:
+  void notify() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& notify : notifies_) {
+      if (notify) notify();
+    }
+  }
+
+  std::mutex mutex_;  // guards whom to notify
+  std::vector<std::function<void()>> notifies_;
+  LocalGroup sums_;
 };
 
 class ThreadWorlds::ThreadMail final : public Mail {
@@ -169,8 +198,9 @@ class ThreadWorlds::Rank final : public World {
   void receive(std::span<std::byte> bytes, int from) override {
     std::ranges::copy(all_.receive(from, rank_), bytes.begin());
   }
-  std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()>) override {
-    return std::make_unique<End>(all_.group(comms_++, n, dtype), rank_);
+  std::unique_ptr<Comm> make_comm(std::span<const int64_t> parts, DType dtype,
+                                  std::function<void()> notify) override {
+    return std::make_unique<End>(all_.group(comms_++, parts, dtype), rank_, std::move(notify));
   }
   std::unique_ptr<Mail> make_mail(size_t vector_bytes) override {
     return std::make_unique<ThreadMail>(all_, rank_, vector_bytes);
@@ -192,8 +222,11 @@ class ThreadWorlds::Rank final : public World {
   /// Keeps the group.
   class End final : public Comm {
    public:
-    End(std::shared_ptr<LocalGroup> group, int rank)
-        : group_(std::move(group)), end_(group_->rank(rank)) {}
+    End(std::shared_ptr<Group> group, int rank, std::function<void()> notify)
+        : group_(std::move(group)), end_(group_->sums().rank(rank)) {
+      group_->set_notify(rank, std::move(notify));
+    }
+    ~End() override { group_->set_notify(rank(), {}); }
     int rank() const override { return end_.rank(); }
     int size() const override { return end_.size(); }
     Sum start_sum(Queue& queue, void* values, int64_t n) override {
@@ -205,7 +238,7 @@ class ThreadWorlds::Rank final : public World {
     bool can_advance() const override { return end_.can_advance(); }
 
    private:
-    const std::shared_ptr<LocalGroup> group_;
+    const std::shared_ptr<Group> group_;
     Comm& end_;
   };
 
@@ -270,11 +303,12 @@ std::vector<ThreadWorlds::Bytes> ThreadWorlds::exchange(int rank, Bytes own) {
   return all_;
 }
 
-std::shared_ptr<LocalGroup> ThreadWorlds::group(size_t number, int64_t n, DType dtype) {
+std::shared_ptr<ThreadWorlds::Group> ThreadWorlds::group(size_t number,
+                                                         std::span<const int64_t> parts,
+                                                         DType dtype) {
   const std::lock_guard lock(mutex_);
   if (number == groups_.size()) {
-    const std::vector<Device*> devices(ranks_.size(), &find_device("cpu"));
-    groups_.push_back(std::make_shared<LocalGroup>(devices, n, dtype, [] {}));
+    groups_.push_back(std::make_shared<Group>(ranks_.size(), parts, dtype));
   }
   return groups_[number];
 }
@@ -301,7 +335,7 @@ void ThreadWorlds::lose(int rank, const std::string& why) {
   lost_ = fmt::format("rank {} is lost: {}", rank, why);
   changed_.notify_all();
   post_->lose(lost_);
-  for (const auto& group : groups_) group->lose(rank, why);
+  for (const auto& group : groups_) group->sums().lose(rank, why);
 }
 
 void ThreadWorlds::expect_all() const {

@@ -8,11 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "comm/local.h"
 #include "comm/world.h"
 
 namespace crossbow {
@@ -34,11 +34,12 @@ class ThreadWorlds {
   class Rank;
   class Post;  // the mail of all
   class ThreadMail;
+  class Group;  // a Comm of all
   using Bytes = std::vector<std::byte>;
 
   /// What all ranks have passed, once they have.
   std::vector<Bytes> exchange(int rank, Bytes own);
-  std::shared_ptr<LocalGroup> group(size_t number, int64_t n, DType dtype);
+  std::shared_ptr<Group> group(size_t number, std::span<const int64_t> parts, DType dtype);
   void send(int from, int to, Bytes bytes);
   Bytes receive(int from, int to);
   /// The first reason is kept.
@@ -51,7 +52,7 @@ class ThreadWorlds {
   std::condition_variable changed_;
   std::vector<Bytes> passed_, all_;
   int64_t arrived_ = 0, exchanges_ = 0;
-  std::vector<std::shared_ptr<LocalGroup>> groups_;        // in the order in which ranks make them
+  std::vector<std::shared_ptr<Group>> groups_;             // in the order in which ranks make them
   std::map<std::pair<int, int>, std::deque<Bytes>> sent_;  // by sender and receiver
   std::string lost_;                                       // why
   std::exception_ptr error_;

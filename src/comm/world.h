@@ -42,9 +42,10 @@ class World {
   virtual void send(std::span<const std::byte> bytes, int to) = 0;
   virtual void receive(std::span<std::byte> bytes, int from) = 0;
 
-  /// For vectors of n elements in the host's memory. `notify` is called, by a thread of the
-  /// world's, when a sum is complete. It must not outlive the world.
-  virtual std::unique_ptr<Comm> make_comm(int64_t n, DType dtype, std::function<void()> notify) = 0;
+  /// For a vector in the host's memory whose parts have so many elements. `notify` is called, by
+  /// any thread, when a sum is complete. It must not outlive the world.
+  virtual std::unique_ptr<Comm> make_comm(std::span<const int64_t> parts, DType dtype,
+                                          std::function<void()> notify) = 0;
 
   /// For messages with vectors of so many bytes. It must not outlive the world.
   virtual std::unique_ptr<Mail> make_mail(size_t vector_bytes) = 0;

@@ -371,8 +371,9 @@ void AsyncEngine::compute(int worker, int node, std::unique_lock<std::mutex>& lo
   std::optional<std::string> failure;
   try {
     if (live_ && has_replica(node)) learner(node).take_shared(worker);
-    learner(node).step(worker, step, flight.load.batch->rows, c.state.lr, 0, {},
-                       flight.part_losses(), [] { return true; });
+    learner(node).step(
+        worker, step, flight.load.batch->rows, c.state.lr, 0, {}, flight.part_losses(),
+        [] { return true; }, [](size_t) {});
   } catch (const std::exception& error) {
     if (!device(0).is_host() || replays()) throw;
     failure = error.what();

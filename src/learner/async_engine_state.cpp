@@ -1,5 +1,6 @@
 // What nodes have come to, between segments.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -58,7 +59,7 @@ void AsyncEngine::gather_nodes() {
 }
 
 std::unique_ptr<Comm> AsyncEngine::make_sums() {
-  return options().world->make_comm(layout().parameter_elements, layout().dtype, [] {});
+  return options().world->make_comm(std::array{layout().parameter_elements}, layout().dtype, [] {});
 }
 
 double AsyncEngine::sum_over_ranks(double value) const {

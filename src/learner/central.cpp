@@ -24,6 +24,22 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// So that none is of two buckets, which are those of the vector's end first.
+std::vector<ParameterLayout::Piece> cut(const std::vector<ParameterLayout::Piece>& pieces,
+                                        std::span<const ParameterLayout::Piece> buckets) {
+  std::vector<ParameterLayout::Piece> all;
+  for (ParameterLayout::Piece piece : pieces) {
+    for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+      const int64_t before = bucket->first - piece.first;
+      if (before <= 0 || before >= piece.elements) continue;
+      all.push_back({piece.first, before, piece.decay});
+      piece = {bucket->first, piece.elements - before, piece.decay};
+    }
+    all.push_back(piece);
+  }
+  return all;
+}
+
 }  // namespace
 
 Central::Scratch::Scratch(const Central& central, int learners)
@@ -42,32 +58,49 @@ Central::Scratch::Scratch(const Central& central, int learners)
   input_.gradients.resize(static_cast<size_t>(learners));
 }
 
-std::vector<Central::Phase> Central::phases(bool sums, bool limits) {
-  if (sums && limits) {
-    return {
-        {.mean = true, .starts_sum = true}, {.waits_for_sum = true, .norm = true}, {.apply = true}};
+std::vector<Central::Phase> Central::phases() const {
+  std::vector<Phase> all;
+  Phase phase{.end = piece_count()};
+  if (rank_.comm) {
+    for (int64_t end = piece_count(); const ParameterLayout::Piece& bucket : rank_.buckets) {
+      const auto piece =
+          std::ranges::lower_bound(pieces_, bucket.first, {}, &ParameterLayout::Piece::first);
+      const int64_t first = piece - pieces_.begin();
+      const int parts = first > 0 ? static_cast<int>(all.size()) + 1 : 0;
+      all.push_back(
+          {.first = first, .end = end, .after_parts = parts, .mean = true, .starts_sum = true});
+      end = first;
+    }
+    phase.waits_for_sum = true;
+  } else {
+    phase.mean = true;
   }
-  if (sums) return {{.mean = true, .starts_sum = true}, {.waits_for_sum = true, .apply = true}};
-  if (limits) return {{.mean = true, .norm = true}, {.apply = true}};
-  return {{.mean = true, .apply = true}};
+  if (clip_norm_ > 0) {
+    phase.norm = true;
+    all.push_back(std::exchange(phase, {.end = piece_count()}));
+  }
+  phase.apply = true;
+  all.push_back(phase);
+  return all;
 }
 
 Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
                  const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm,
-                 Rank rank, int learners, NoiseScale& noise_scale)
+                 const Rank& rank, int learners, NoiseScale& noise_scale)
     : sync_(std::move(sync)),
       lockstep_(lockstep),
       optimizer_(optimizer),
       clip_norm_(sync_->traits().averages_gradients ? clip_norm : 0),
       elements_(layout.parameter_elements),
       element_bytes_(static_cast<int64_t>(size_of(layout.dtype))),
-      pieces_(sync_->traits().averages_gradients
-                  ? layout.pieces(optimizer_, rank.device.exchange_piece())
-                  : layout.pieces(rank.device.exchange_piece())),
       rank_(rank),
+      pieces_(cut(sync_->traits().averages_gradients
+                      ? layout.pieces(optimizer_, rank.device.exchange_piece())
+                      : layout.pieces(rank.device.exchange_piece()),
+                  rank.buckets)),
       queue_(rank.device.make_queue()),
       math_(queue_->math(layout.dtype)),
-      phases_(phases(rank.comm != nullptr, clip_norm_ > 0)),
+      phases_(phases()),
       made_(rank.device.make_event()),
       noise_scale_(noise_scale),
       probe_(rank.probes
@@ -108,25 +141,37 @@ void Central::finish(int64_t exchanges) {
 bool Central::ready(int64_t block, const Scheduler& scheduler) const {
   if (closed_.load(std::memory_order_acquire) < block) return false;
   const Phase& phase = phase_of(block);
-  const int64_t exchange = exchange_of(block);
   if (phase.waits_for_sum) {
     const Comm::State state = rank_.comm->state(sum_.load(std::memory_order_relaxed));
     if (state == Comm::State::failed) throw RankLost(rank_.comm->failure());
     return state == Comm::State::done;
   }
-  return !phase.mean || scheduler.completed(rank_.index) >= lockstep_.needed_to_exchange(exchange);
+  if (!phase.mean) return true;
+  const int64_t iterations = lockstep_.needed_to_exchange(exchange_of(block));
+  return phase.after_parts == 0 ? scheduler.completed(rank_.index) >= iterations
+                                : scheduler.passed(rank_.index, iterations - 1, phase.after_parts);
+}
+
+Central::Chunk Central::chunk_at(int64_t number) const {
+  int64_t of_exchange = 0;
+  for (const Phase& phase : phases_) of_exchange += chunk_count(phase);
+  Chunk chunk{number / of_exchange * phase_count(), number % of_exchange};
+  for (; chunk.index >= chunk_count(phase_of(chunk.block)); ++chunk.block) {
+    chunk.index -= chunk_count(phase_of(chunk.block));
+  }
+  return chunk;
 }
 
 bool Central::work(int64_t goal, Scheduler& scheduler, Scratch& scratch) {
   for (;;) {
     int64_t next = claimed_.load(std::memory_order_acquire);
-    const int64_t block = next / chunk_count();
+    const auto [block, chunk] = chunk_at(next);
     if (block >= goal || !ready(block, scheduler)) return false;
     if (!claimed_.compare_exchange_weak(next, next + 1)) continue;
     const Stopwatch watch(working_);
-    compute(block, next % chunk_count(), scratch);
+    compute(block, chunk, scratch);
     const int64_t computed = computed_.fetch_add(1, std::memory_order_acq_rel) + 1;
-    if (computed % chunk_count() == 0) {
+    if (computed == next - chunk + chunk_count(phase_of(block))) {
       close(block);
       scheduler.notify();
     }
@@ -150,7 +195,7 @@ bool Central::complete(int64_t count, Scheduler& scheduler, Scratch& scratch, Qu
     } else {
       const Stopwatch watch(waiting_);
       alive = scheduler.wait([&] {
-        const int64_t unclaimed = claimed_.load(std::memory_order_acquire) / chunk_count();
+        const int64_t unclaimed = chunk_at(claimed_.load(std::memory_order_acquire)).block;
         return closed_.load(std::memory_order_acquire) >= goal ||
                (unclaimed < goal && ready(unclaimed, scheduler)) ||
                (rank_.comm && rank_.comm->can_advance());
@@ -170,14 +215,21 @@ void Central::close(int64_t block) {
   if (std::exchange(measured_, false)) probe_->close(*queue_, noise_scale_);
   if (phase.apply) queue_->mark(*made_);
   if (phase.starts_sum) {
-    sum_.store(rank_.comm->start_sum(*queue_, mean_.data(), elements_), std::memory_order_relaxed);
+    const int64_t first = pieces_[static_cast<size_t>(phase.first)].first;
+    const ParameterLayout::Piece& last = pieces_[static_cast<size_t>(phase.end) - 1];
+    sum_.store(rank_.comm->start_sum(*queue_, mean_.data() + first * element_bytes_,
+                                     last.first + last.elements - first),
+               std::memory_order_relaxed);
   }
   closed_.store(block + 1, std::memory_order_release);
 }
 
 void Central::compute(int64_t block, int64_t chunk, Scratch& scratch) {
-  if (!rank_.device.exchanges_whole()) return compute_piece(block, chunk, scratch);
-  for (int64_t piece = 0; piece < piece_count(); ++piece) compute_piece(block, piece, scratch);
+  const Phase& phase = phase_of(block);
+  if (!rank_.device.exchanges_whole()) return compute_piece(block, phase.first + chunk, scratch);
+  for (int64_t piece = phase.first; piece < phase.end; ++piece) {
+    compute_piece(block, piece, scratch);
+  }
 }
 
 void Central::compute_piece(int64_t block, int64_t piece, Scratch& s) {
@@ -201,7 +253,7 @@ void Central::compute_piece(int64_t block, int64_t piece, Scratch& s) {
   for (size_t i = 0; i < state_.size(); ++i) s.state_[i] = at(state_[i].data());
   std::byte* const mean = mean_.data() ? at(mean_.data()) : s.mean_.data();
   double* const sums = limits_.as<double>();
-  if (phase.mean && piece == 0) {
+  if (phase.mean && piece == 0) {  // of the last bucket, so the steps are done
     for (const Event* made : s.input_.made) queue_->wait(*made);
   }
   if (phase.mean && probe_ && s.input_.gradients[0] && probe_->due(index, lockstep_.period())) {

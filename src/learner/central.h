@@ -35,6 +35,9 @@ struct ExchangeInput {
 ///
 /// Several devices have a copy each and take part in every exchange: each sums up what its own
 /// learners have, `Comm` adds up the devices' sums, and of these each makes the same new z.
+/// Gradients may be added up in buckets: each when the learners' steps have passed it. z changes
+/// only when all of their sums are there, so that a rank that is lost leaves z as it was before an
+/// exchange or as it is afterwards.
 class Central {
  public:
   /// Which of the process's devices this is, and how it reaches the others; null if it is alone.
@@ -42,7 +45,8 @@ class Central {
     Device& device;
     int index = 0;
     Comm* comm = nullptr;
-    bool probes = true;  // its learners give the noise scale
+    std::span<const ParameterLayout::Piece> buckets;  // the comm's parts, the vector's end first
+    bool probes = true;                               // its learners give the noise scale
   };
 
   /// Fills in what the exchange of the segment's iteration i needs; called by any worker, at times
@@ -66,8 +70,8 @@ class Central {
   /// For algorithms that average gradients: the optimizer that takes their mean, and the limit of
   /// its norm, 0 for none. One device adds what its learners' gradients say to `noise_scale`.
   Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lockstep,
-          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm, Rank rank,
-          int learners, NoiseScale& noise_scale);
+          const ParameterLayout& layout, const Optimizer& optimizer, double clip_norm,
+          const Rank& rank, int learners, NoiseScale& noise_scale);
 
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
   /// the segment (after the last segment: 0 for now).
@@ -104,19 +108,29 @@ class Central {
   double waiting_seconds() const { return static_cast<double>(waiting_) * 1e-9; }
 
  private:
-  /// What is done of an exchange's chunks: of all of them, before any of them is in the next phase.
+  /// What is done of some pieces' chunks: of all of them, before any chunk is in the next phase.
   struct Phase {
+    int64_t first = 0, end = 0;  // the pieces
+    int after_parts = 0;         // of the steps, which the learners have passed; 0: all
     bool waits_for_sum = false;  // that Comm makes
     bool mean = false;           // of this device's learners
     bool norm = false;           // of the mean, whose scale follows from those of all chunks
     bool apply = false;          // the algorithm
     bool starts_sum = false;     // of the devices' means, after the last chunk
   };
+  /// Which phase, counted through all exchanges, and which of its chunks.
+  struct Chunk {
+    int64_t block, index;
+  };
   /// As few as there can be: a phase ends where all chunks are needed for what follows.
-  static std::vector<Phase> phases(bool sums, bool limits);
+  std::vector<Phase> phases() const;
 
   int64_t piece_count() const { return static_cast<int64_t>(pieces_.size()); }
-  int64_t chunk_count() const { return rank_.device.exchanges_whole() ? 1 : piece_count(); }
+  int64_t chunk_count(const Phase& phase) const {
+    return rank_.device.exchanges_whole() ? 1 : phase.end - phase.first;
+  }
+  /// By its number among the segment's.
+  Chunk chunk_at(int64_t number) const;
   int64_t phase_count() const { return static_cast<int64_t>(phases_.size()); }
   const Phase& phase_of(int64_t block) const {
     return phases_[static_cast<size_t>(block % phase_count())];
@@ -135,8 +149,8 @@ class Central {
   const Optimizer optimizer_;
   const double clip_norm_;
   const int64_t elements_, element_bytes_;
-  const std::vector<ParameterLayout::Piece> pieces_;
   const Rank rank_;
+  const std::vector<ParameterLayout::Piece> pieces_;  // none is of two buckets
   const std::unique_ptr<Queue> queue_;
   const VectorMath& math_;
   const std::vector<Phase> phases_;

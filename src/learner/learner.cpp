@@ -85,7 +85,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
       for (size_t program = 0; program < program_rows_.size(); ++program) {
         bound_[index(static_cast<int>(worker), route, program)] =
             std::make_unique<const BoundProgram>(model.training(program_rows_[program]), view,
-                                                 *workspaces[worker]);
+                                                 *workspaces[worker], setup.gradient_cuts);
       }
     }
   }

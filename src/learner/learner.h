@@ -51,6 +51,8 @@ struct LearnerSetup {
   bool stays = false;
   /// What no learner changes (ParameterLayout's frozen buffer); null if there is nothing.
   std::byte* frozen = nullptr;
+  /// Where the whole batch's gradient is awaited part by part: as of Execution.
+  std::vector<int64_t> gradient_cuts = {};
   /// Where the programs run, if elsewhere than where the learner's memory is, which is then the
   /// host's. They leave the gradient.
   Device* away = nullptr;
@@ -83,12 +85,13 @@ class Learner {
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
   /// central model's side `route.from`. Calls `before_update()` before any weight is written, and
-  /// writes none if it returns false. Leaves the mean loss of each of the batch's parts, before the
+  /// writes none if it returns false; and `passed(n)` behind the n-th of the gradient's cuts, with
+  /// what is written from there on. Leaves the mean loss of each of the batch's parts, before the
   /// update, in `losses`, which allocate_pinned of the programs' device has handed out (mean_loss
   /// makes one of them). Allocates nothing.
-  template <typename F>
+  template <typename F, typename G>
   void step(int worker, Step step, int64_t rows, double lr, double pull, Route route,
-            std::span<float> losses, F before_update) {
+            std::span<float> losses, F before_update, G passed) {
     Queue& queue = begin(worker);
     step.update = setup_.optimizer.at(lr, pull);
     if (away_) away_->take(queue, *this);
@@ -103,7 +106,7 @@ class Learner {
       updates = before_update();
     } else {
       const BoundProgram& bound = bound_for(worker, route, rows);
-      updates = bound.execution.run(step, before_update);
+      updates = bound.execution.run(step, before_update, passed);
       queue.fetch(losses.data(), bound.loss, sizeof(float));
     }
     if (away_) return land(queue, step.update, route);
@@ -138,8 +141,8 @@ class Learner {
  private:
   struct BoundProgram {
     BoundProgram(std::shared_ptr<const Program> program, const ReplicaView& replica,
-                 const Workspace& workspace)
-        : execution(std::move(program), replica, workspace),
+                 const Workspace& workspace, std::span<const int64_t> gradient_cuts)
+        : execution(std::move(program), replica, workspace, gradient_cuts),
           loss(execution.scalar_address("loss")) {}
     Execution execution;
     const float* loss;

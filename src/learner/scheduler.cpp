@@ -24,7 +24,7 @@ bool Scheduler::may_run(int worker, int learner) const {
 void Scheduler::start(int64_t iterations, std::function<bool()> stop) {
   iterations_ = iterations;
   stop_ = std::move(stop);
-  for (int j = 0; j < devices_ * learners_; ++j) states_[j].turns = 0;
+  for (int j = 0; j < devices_ * learners_; ++j) states_[j].turns = states_[j].place = 0;
   begun_ = 0;
   failed_ = false;
   error_ = nullptr;
@@ -77,6 +77,19 @@ void Scheduler::finish(const Task& task) {
   assert(turns(task.learner) == 2 * task.iteration + 1);
   states_[task.learner].turns.store(2 * task.iteration + 2, std::memory_order_release);
   notify();
+}
+
+/// Sequentially consistent, so that of workers that pass at the same time the last one sees that
+/// all have.
+void Scheduler::pass(const Task& task, int parts) {
+  states_[task.learner].place = place_of(task.iteration, parts);
+}
+
+bool Scheduler::passed(int device, int64_t iteration, int parts) const {
+  for (int j = device * learners_; j < (device + 1) * learners_; ++j) {
+    if (done(j) <= iteration && states_[j].place < place_of(iteration, parts)) return false;
+  }
+  return true;
 }
 
 int64_t Scheduler::completed(int first_learner, int count) const {

@@ -41,12 +41,17 @@ class Scheduler {
   /// The next step for this worker, or nothing if the segment is over for it.
   std::optional<Task> claim(int worker);
   void finish(const Task& task);
+  /// Of a step that has parts, which others may read one after the other: the first `parts` are
+  /// done. By its worker, who sees to what may follow upon them, as nobody is notified.
+  void pass(const Task& task, int parts);
 
   /// Steps that the learner has finished in this segment. What it wrote in them may be read.
   int64_t done(int learner) const { return turns(learner) / 2; }
   /// Iterations that all learners have finished, and all of one device.
   int64_t completed() const { return completed(0, devices_ * learners_); }
   int64_t completed(int device) const { return completed(device * learners_, learners_); }
+  /// Whether all learners of a device have passed so many parts of that iteration's steps.
+  bool passed(int device, int64_t iteration, int parts) const;
   /// Iterations that have been begun: where the segment ends, once every worker has run out of
   /// tasks.
   int64_t begun() const { return begun_.load(std::memory_order_acquire) & ~kEnded; }
@@ -76,7 +81,10 @@ class Scheduler {
   /// none holds a learner without running it, which others would wait for in vain.
   struct alignas(64) State {
     std::atomic<int64_t> turns{0};
+    std::atomic<int64_t> place{0};  // place_of what was passed last
   };
+  /// In the order in which a learner passes them.
+  static int64_t place_of(int64_t iteration, int parts) { return (iteration << 8) + parts; }
 
   int64_t turns(int learner) const {
     return states_[learner].turns.load(std::memory_order_acquire);

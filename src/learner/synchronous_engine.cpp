@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "learner/distance.h"
+#include "learner/gradient_buckets.h"
 
 namespace crossbow {
 
@@ -15,13 +16,15 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
     : Engine(std::array{&model}, options),
       sync_(std::move(sync)),
       lockstep_(sync_ && sync_->traits().overlaps),
-      scheduler_(options.threads.devices, options.learners, options.threads.workers) {
+      scheduler_(options.threads.devices, options.learners, options.threads.workers),
+      buckets_(buckets()) {
+  std::vector<int64_t> parts;
+  for (const ParameterLayout::Piece& bucket : buckets_) parts.push_back(bucket.elements);
+  const auto notify = [this] { scheduler_.notify(); };
   if (options.world) {
-    world_comm_ = options.world->make_comm(layout().parameter_elements, layout().dtype,
-                                           [this] { scheduler_.notify(); });
+    world_comm_ = options.world->make_comm(parts, layout().dtype, notify);
   } else if (sync_ && devices().size() > 1) {
-    comm_ = std::make_unique<LocalGroup>(devices(), layout().parameter_elements, layout().dtype,
-                                         [this] { scheduler_.notify(); });
+    comm_ = std::make_unique<LocalGroup>(devices(), parts, layout().dtype, notify);
   }
   if (options.pace) {
     time_.emplace(options.threads.devices * options.learners, options.seed, *options.pace,
@@ -30,14 +33,14 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
   const auto may_run = [this](int w, int j) { return scheduler_.may_run(w, j); };
   on_each_device([&](int d) {
     if (sync_) {
-      centrals_.push_back(std::make_unique<Central>(sync_, lockstep_, layout(), options.optimizer,
-                                                    options.clip_norm,
-                                                    Central::Rank{device(d), d,
-                                                                  world_comm_ ? world_comm_.get()
-                                                                  : comm_     ? &comm_->rank(d)
-                                                                              : nullptr,
-                                                                  d == 0 && first_learner() == 0},
-                                                    options.learners, measured_noise()));
+      centrals_.push_back(std::make_unique<Central>(
+          sync_, lockstep_, layout(), options.optimizer, options.clip_norm,
+          Central::Rank{device(d), d,
+                        world_comm_ ? world_comm_.get()
+                        : comm_     ? &comm_->rank(d)
+                                    : nullptr,
+                        buckets_, d == 0 && first_learner() == 0},
+          options.learners, measured_noise()));
     }
     const LearnerSetup setup = setup_of(d);
     for (int n = 0; n < options.learners; ++n) add_learner(model, setup, d, may_run);
@@ -47,8 +50,17 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
   }
 }
 
+std::vector<ParameterLayout::Piece> SynchronousEngine::buckets() const {
+  const bool while_steps_run =
+      options().world && averages_gradients() && device().is_host() && options().batch.parts() == 1;
+  return while_steps_run ? gradient_buckets(layout()) : std::vector{layout().whole()};
+}
+
 LearnerSetup SynchronousEngine::setup_of(int device) const {
   LearnerSetup setup{options().batch, options().optimizer, options().clip_norm};
+  for (size_t b = 0; b + 1 < buckets_.size(); ++b) {
+    setup.gradient_cuts.push_back(buckets_[b].first);
+  }
   const Central* const central = central_of(device);
   if (averages_gradients()) setup.shared_weights = central->z(0);
   if (lockstep_.overlaps()) {
@@ -299,6 +311,11 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
   };
   begin_exchange();
 
+  const auto passed = [&](size_t cuts) {
+    scheduler_.pass(task, static_cast<int>(cuts));
+    central->begin(lockstep_.exchanges_before(i + 1), scheduler_,
+                   scratch_[static_cast<size_t>(worker)]);
+  };
   const auto before_update = [&] {
     if (central && !wait_for(lockstep_.needed_to_update(i))) return false;
     begin_exchange();
@@ -311,7 +328,8 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
   Flight& flight = prepare(j, i, batch_of(i, j), step);
   if (const data::Batch* const batch = flight.load.batch) {
     const double rate = segment().rate(first_batch_of(i));
-    learner.step(worker, step, batch->rows, rate, pull, route, flight.part_losses(), before_update);
+    learner.step(worker, step, batch->rows, rate, pull, route, flight.part_losses(), before_update,
+                 passed);
   } else if (before_update()) {
     learner.idle_step(worker, pull, route);
   }

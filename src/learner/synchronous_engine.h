@@ -50,6 +50,9 @@ class SynchronousEngine final : public Engine {
   void write_evaluated(Queue& queue, std::byte* to) override;
 
   LearnerSetup setup_of(int device) const;
+  /// How the vectors are cut that exchanges add up over ranks: the whole, where that does not begin
+  /// while the steps run. A GPU leaves many gradients to the step's end, and a batch in parts all.
+  std::vector<ParameterLayout::Piece> buckets() const;
   bool step(int worker, const Scheduler::Task& task);
   void describe(int device, int64_t iteration, ExchangeInput& input) const;
   int64_t first_batch_of(int64_t iteration) const {
@@ -77,6 +80,7 @@ class SynchronousEngine final : public Engine {
   std::optional<LockstepTime> time_;  // on the virtual clock
   std::vector<LostNode> lost_;        // on that clock, before there were so few learners
   Scheduler scheduler_;
+  const std::vector<ParameterLayout::Piece> buckets_;
   std::unique_ptr<LocalGroup> comm_;                // of several devices
   std::vector<std::unique_ptr<Central>> centrals_;  // by device
   std::unique_ptr<Comm> world_comm_;                // of several ranks; sums what a central has

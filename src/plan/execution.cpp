@@ -6,8 +6,8 @@
 namespace crossbow {
 
 Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& replica,
-                     const Workspace& workspace)
-    : program_(std::move(program)), workspace_(workspace) {
+                     const Workspace& workspace, std::span<const int64_t> cuts)
+    : program_(std::move(program)), workspace_(workspace), gradients_(cuts.size() + 1) {
   const Buffer& arena = workspace.arena();
   if (arena.size() < program_->arena_bytes()) {
     fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
@@ -43,12 +43,14 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     std::byte* const from = base(location);
     return from ? from + location.offset : nullptr;
   };
-  for (const Program::Kernel& kernel : program_->kernels_) {
+  size_t stretch = 0;
+  for (size_t k = 0; k < program_->kernels_.size(); ++k) {
+    const Program::Kernel& kernel = program_->kernels_[k];
+    while (stretch < cuts.size() && program_->kernels_for_gradient(cuts[stretch]) <= k) ++stretch;
     Operands operands;
     for (Program::Location l : kernel.inputs) operands.inputs.push_back(address(l));
     for (Program::Location l : kernel.outputs) operands.outputs.push_back(address(l));
     operands.scratch = address(kernel.scratch);
-    const bool updates = gradients_.calls.size() == program_->first_update_;
     Queue& queue = workspace.queue();
     Call call = queue.bind(kernel.prepared.bind, std::move(operands));
     if (kernel.lag) {
@@ -57,7 +59,8 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
         queue.join(lag);
       };
     }
-    (updates ? updates_ : gradients_).calls.push_back(std::move(call));
+    const bool updates = k >= program_->first_update_;
+    (updates ? updates_ : gradients_[stretch]).calls.push_back(std::move(call));
   }
   for (const auto& [name, result] : program_->results_) results_[name] = address(result.location);
 }
@@ -68,15 +71,17 @@ void Execution::run_timed(const Step& step, std::span<double> seconds) const {
   workspace_.queue().finish();
   auto before = Clock::now();
   size_t i = 0;
-  for (const Stretch* stretch : {&gradients_, &updates_}) {
-    for (const Call& call : stretch->calls) {
+  const auto time = [&](const Stretch& stretch) {
+    for (const Call& call : stretch.calls) {
       call(workspace_.step());
       workspace_.queue().finish();
       const auto after = Clock::now();
       seconds[i++] += std::chrono::duration<double>(after - before).count();
       before = after;
     }
-  }
+  };
+  for (const Stretch& stretch : gradients_) time(stretch);
+  time(updates_);
 }
 
 std::vector<double> Execution::values(const std::string& name) const {
@@ -100,6 +105,17 @@ const float* Execution::scalar_address(const std::string& name) const {
   const bool scalar = it != program_->results_.end() && it->second.layout.dtype == DType::f32 &&
                       it->second.layout.elements() == 1;
   return scalar ? static_cast<const float*>(results_.at(name)) : nullptr;
+}
+
+size_t Program::kernels_for_gradient(int64_t from) const {
+  const size_t first = static_cast<size_t>(from) * size_of(parameters_->dtype);
+  size_t last = 0;
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    for (const Location& l : kernels_[k].outputs) {
+      if (l.memory == Memory::gradient && l.offset >= first) last = k + 1;
+    }
+  }
+  return last;
 }
 
 double Program::flops() const {

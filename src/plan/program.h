@@ -53,6 +53,7 @@ struct ParameterLayout {
     int64_t first, elements;
     bool decay = true;  // UpdateSpans'
   };
+  Piece whole() const { return {0, parameter_elements}; }
   /// Of the flat buffers of parameters, padding included, of at most `largest` elements.
   std::vector<Piece> pieces(int64_t largest) const;
   /// As the optimizer updates them: of one parameter each if its rule asks for that, and never of
@@ -129,6 +130,9 @@ class Program {
 
   std::shared_ptr<const ParameterLayout> parameters() const { return parameters_; }
   const std::vector<KernelInfo>& kernel_infos() const { return kernel_infos_; }
+  /// Of a program that leaves the gradient, on a device without work aside: the number of kernels
+  /// behind which it is complete from the parameter on that begins at this element.
+  size_t kernels_for_gradient(int64_t from) const;
   size_t arena_bytes() const { return arena_bytes_; }
   size_t arena_bytes_without_reuse() const { return arena_bytes_without_reuse_; }
   const FieldBytes& input_bytes() const { return input_bytes_; }
@@ -185,8 +189,9 @@ class Program {
 /// Program::threads().
 class Execution {
  public:
+  /// `cuts`: elements of the flat gradient, as of kernels_for_gradient, the last one first.
   Execution(std::shared_ptr<const Program> program, const ReplicaView& replica,
-            const Workspace& workspace);
+            const Workspace& workspace, std::span<const int64_t> cuts = {});
 
   /// Reads Step::inputs, which are the host's, and the replica's parameters; writes its gradients
   /// and states, or updates its parameters and slots.
@@ -197,8 +202,16 @@ class Execution {
   /// the first that updates one; if it returns false, that is the end, and so is the result.
   template <typename F>
   bool run(const Step& step, F before_updates) const {
+    return run(step, before_updates, [](size_t) {});
+  }
+  /// As run, calling `passed(n)` as soon as the gradient is complete from the n-th cut on, from 1.
+  template <typename F, typename G>
+  bool run(const Step& step, F before_updates, G passed) const {
     workspace_.set(step, program_->input_bytes());
-    gradients_.run(workspace_.queue(), workspace_.step());
+    for (size_t n = 0; n < gradients_.size(); ++n) {
+      if (n > 0) passed(n);
+      gradients_[n].run(workspace_.queue(), workspace_.step());
+    }
     if (!before_updates()) return false;
     updates_.run(workspace_.queue(), workspace_.step());
     return true;
@@ -237,7 +250,8 @@ class Execution {
 
   std::shared_ptr<const Program> program_;
   const Workspace& workspace_;
-  Stretch gradients_, updates_;
+  std::vector<Stretch> gradients_;  // one more than cuts
+  Stretch updates_;
   std::map<std::string, const void*> results_;
 };
 

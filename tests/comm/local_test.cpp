@@ -13,6 +13,8 @@ namespace crossbow {
 namespace {
 
 constexpr int64_t kElements = 10000;  // more than two pieces
+constexpr std::array<int64_t, 1> kWhole{kElements};
+constexpr std::array<int64_t, 3> kParts{kElements, 100, 4097};
 
 /// Rank r's value at i in an operation.
 float value(int r, int64_t operation, int64_t i) {
@@ -32,10 +34,48 @@ std::vector<Device*> cpus(int count) {
   return devices;
 }
 
+/// Every rank on a thread of its own, some operations in a row. Each begins the sums of all parts
+/// at once.
+void sum_up_parts(int ranks, int64_t rounds) {
+  LocalGroup group(cpus(ranks), kParts, DType::f32, [] {});
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      Comm& comm = group.rank(r);
+      const auto queue = find_device("cpu", r).make_queue();
+      std::vector<Buffer> values;
+      for (const int64_t n : kParts) values.emplace_back(static_cast<size_t>(n) * sizeof(float));
+      for (int64_t round = 0; round < rounds; ++round) {
+        Comm::Sum first = round * std::ssize(kParts), sum = first;
+        for (size_t p = 0; p < kParts.size(); ++p, ++sum) {
+          for (int64_t i = 0; i < kParts[p]; ++i) values[p].as<float>()[i] = value(r, sum, i);
+          wrong += comm.start_sum(*queue, values[p].data(), kParts[p]) != sum;
+        }
+        for (size_t p = 0; p < kParts.size(); ++p) {
+          sum = first + static_cast<int64_t>(p);
+          while (comm.state(sum) != Comm::State::done) {
+            if (!comm.advance()) std::this_thread::yield();
+          }
+          for (int64_t i = 0; i < kParts[p]; ++i) {
+            wrong += values[p].as<float>()[i] != sum_of(ranks, sum, i);
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0) << ranks;
+}
+
+TEST(LocalComm, EveryRankGetsTheSumsOfAllParts) {
+  for (const int ranks : {1, 2, 3}) sum_up_parts(ranks, 300);
+}
+
 /// Every rank on a thread of its own, some operations in a row.
 void sum_up(int ranks, int64_t operations) {
   std::atomic<int> notified{0};
-  LocalGroup group(cpus(ranks), kElements, DType::f32, [&] { ++notified; });
+  LocalGroup group(cpus(ranks), kWhole, DType::f32, [&] { ++notified; });
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
@@ -75,7 +115,7 @@ class LocalComms : public ::testing::Test {
   }
 
   std::atomic<int> notified_{0};
-  LocalGroup group_{cpus(2), kElements, DType::f32, [this] { ++notified_; }};
+  LocalGroup group_{cpus(2), kWhole, DType::f32, [this] { ++notified_; }};
   const std::unique_ptr<Queue> queue_ = find_device("cpu").make_queue();
   const std::array<Buffer, 2> values_{Buffer(kElements * sizeof(float)),
                                       Buffer(kElements * sizeof(float))};

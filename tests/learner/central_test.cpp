@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
 
 #include "comm/local.h"
@@ -18,12 +19,13 @@ void lose_a_rank(bool beforehand) {
   const ParameterLayout& layout = *model.parameters();
   Device& device = find_device("cpu", 0);
   Scheduler scheduler(1, 1, 1);
-  LocalGroup group({&device, &find_device("cpu", 1)}, layout.parameter_elements, layout.dtype,
-                   [&] { scheduler.notify(); });
+  const std::array buckets{layout.whole()};
+  LocalGroup group({&device, &find_device("cpu", 1)}, std::array{layout.parameter_elements},
+                   layout.dtype, [&] { scheduler.notify(); });
   Lockstep lockstep(false);
   NoiseScale noise;
   Central central(make_sync("sma", {.learners = 2}), lockstep, layout, make_sgd(), 0,
-                  {device, 0, &group.rank(0)}, 1, noise);
+                  {device, 0, &group.rank(0), buckets}, 1, noise);
   const Buffer weights(static_cast<size_t>(layout.parameter_elements) * sizeof(float));
   const auto made = device.make_event();
   const auto queue = device.make_queue();

@@ -19,7 +19,7 @@ class ObservedRank final : public OneRank {
  public:
   ObservedRank(const QuadraticData& data, int64_t late) : data_(data), late_(late) {}
 
-  std::unique_ptr<Comm> make_comm(int64_t, DType, std::function<void()>) override {
+  std::unique_ptr<Comm> make_comm(std::span<const int64_t>, DType, std::function<void()>) override {
     return std::make_unique<Sums>(*this);
   }
 

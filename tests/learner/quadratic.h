@@ -30,12 +30,17 @@ inline int64_t weights_with(int64_t hidden) {
   return hidden == 0 ? kInputs : hidden * (kInputs + 2);
 }
 
-inline Graph regression(int64_t hidden, bool faulty = false) {
+inline Graph regression(int64_t hidden, bool faulty = false,
+                        const std::vector<int64_t>& more_hidden = {}) {
   Graph graph("regression");
   Tensor x = input(graph, {kRows, kInputs}, 0, DType::f32, "images");
   const Tensor target = input(graph, {kRows, 1}, 1, DType::f32, "labels");
   if (faulty) x = fault(x);
+  int layer = 1;
   if (hidden > 0) x = tanh(dense(x, Dense{.outputs = hidden}, "hidden"));
+  for (const int64_t units : more_hidden) {
+    x = tanh(dense(x, Dense{.outputs = units}, fmt::format("hidden{}", ++layer)));
+  }
   const Tensor y = dense(x, Dense{.outputs = 1, .bias = false}, "w");
   graph.set_output("loss", mean_squared_error(y, target).value);
   return graph;
@@ -134,10 +139,11 @@ struct QuadraticRun {
   int devices = 1;
   int64_t splits = 1;
   std::string device = "ref";
-  int64_t hidden = 0;  // units of the net
+  int64_t hidden = 0;                     // units of the net
+  std::vector<int64_t> more_hidden = {};  // of its further layers
   double weight_decay = 0;
   std::optional<Optimizer> optimizer = {};  // else SGD, with the options' momentum
-  World* world = nullptr;                   // of one rank
+  World* world = nullptr;                   // of ranks with so many learners each
 
   Optimizer used_optimizer() const {
     return optimizer.value_or(make_sgd({options.momentum, weight_decay, options.nesterov}));
@@ -200,7 +206,7 @@ class QuadraticEngine {
   explicit QuadraticEngine(const QuadraticRun& run)
       : kind_(run.device),
         learners_of_a_device_(static_cast<int>(run.options.learners) / run.devices),
-        model_(regression(run.hidden), options(run)),
+        model_(regression(run.hidden, false, run.more_hidden), options(run)),
         engine_(compiled(run), sync(run), engine(run)) {
     Replica first(engine_.layout());
     write_first_weights(engine_.layout(), first);

@@ -19,7 +19,7 @@ class LastRank final : public OneRank {
     data_ = &data;
   }
 
-  std::unique_ptr<Comm> make_comm(int64_t, DType, std::function<void()>) override {
+  std::unique_ptr<Comm> make_comm(std::span<const int64_t>, DType, std::function<void()>) override {
     return std::make_unique<Sums>(*this);
   }
 

@@ -70,6 +70,27 @@ TEST(Scheduler, EveryLearnerHasFewWorkersAndEveryWorkerLearners) {
   }
 }
 
+/// Of one device.
+TEST(Scheduler, KnowsWhichPartsAllLearnersHavePassed) {
+  Scheduler scheduler(2, 2, 1);
+  scheduler.start(2, [] { return false; });
+  const Scheduler::Task a = *scheduler.claim(0);
+  scheduler.pass(a, 2);
+  EXPECT_FALSE(scheduler.passed(0, 0, 1));
+  scheduler.finish(a);
+  const Scheduler::Task b = *scheduler.claim(0);
+  EXPECT_FALSE(scheduler.passed(0, 0, 1));
+  scheduler.pass(b, 1);
+  EXPECT_TRUE(scheduler.passed(0, 0, 1));
+  EXPECT_FALSE(scheduler.passed(0, 0, 2));
+  EXPECT_FALSE(scheduler.passed(1, 0, 1));
+  scheduler.finish(b);
+  EXPECT_TRUE(scheduler.passed(0, 0, 2));
+  scheduler.pass(*scheduler.claim(0), 1);
+  EXPECT_TRUE(scheduler.passed(0, 0, 2));
+  EXPECT_FALSE(scheduler.passed(0, 1, 1));
+}
+
 /// Workers who only claim and finish, in segments so short that most of what they do is to begin
 /// and to end.
 void claim_and_finish(int learners, int workers, int segments, uint64_t seed) {
