@@ -18,7 +18,7 @@ Examples:
   python3 -m bench.cluster.ranks                                  needs the machine idle
   python3 -m bench.cluster.ranks --nets lenet:8 --rounds 5
   python3 -m bench.cluster.ranks --nets lenet:1 --sync gossip-push,gossip-pull
-  python3 -m bench.cluster.ranks --nets resnet-32:1 --sync sma,ssgd --late 0.5
+  python3 -m bench.cluster.ranks --nets resnet-32 --sync sma,ssgd --late 0.5
   python3 -m bench.cluster.ranks --mpirun "mpirun --mca btl_vader_single_copy_mechanism none"
 """
 NETS = ["lenet:1", "lenet:8", "mlp:1", "resnet-32:1"]
@@ -30,7 +30,8 @@ def training(net, sync, batch):
     model, _, period = net.partition(":")
     return [
         *(CROSSBOW, "train", "--json", "--model", model, "--data", "digits", "--batch", batch),
-        *("--sync", sync, "--sync-period", period or 1, "--epochs", 1, "--threads-per-learner", 1),
+        *(("--sync-period", period) if period else ()),
+        *("--sync", sync, "--epochs", 1, "--threads-per-learner", 1),
     ]
 
 
@@ -57,7 +58,7 @@ def images_per_second(args, side, net, sync, delay=0):
 def main():
     parser = parser_of("bench.cluster.ranks", __doc__, EXAMPLES)
     add = parser.add_argument
-    about = f"NET:PERIOD between exchanges, in steps (default {','.join(NETS)})"
+    about = f"NET, or NET:PERIOD between exchanges, in steps (default {','.join(NETS)})"
     add("--nets", type=listed(str), default=NETS, metavar="NET,NET", help=about)
     about = f"sma (the default), or others, such as {','.join(OF_NODES)}"
     add("--sync", type=listed(str), default=["sma"], metavar="NAME,NAME", help=about)
