@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
+#include "core/text.h"
 #include "data/dataset.h"
 #include "graph/cost.h"
 #include "models/model.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   crossbow models              all, with their sizes
   crossbow models resnet-32    one, with its recipe
+  crossbow models resnet-50:variant=v2
   crossbow models --json
 )";
 
@@ -23,13 +25,15 @@ struct Flags {
 
 struct Facts {
   const Model* model;
+  std::string name;  // with options
   int64_t parameters;
   double flops;  // of one image's forward pass
 };
 
-Facts facts_of(const Model& model) {
-  const Graph graph = build_model(model.name, model.default_spec(/*batch=*/1));
-  return {&model, parameter_count(graph), flop_count(graph)};
+Facts facts_of(const std::string& name) {
+  const Model& model = find_model(name);
+  const Graph graph = build_model(name, model.default_spec(/*batch=*/1));
+  return {&model, name, parameter_count(graph), flop_count(graph)};
 }
 
 Json recipe_json(const Recipe& r) {
@@ -49,7 +53,7 @@ Json recipe_json(const Recipe& r) {
 
 Json to_json(const Facts& f) {
   const Model& m = *f.model;
-  return {{"name", m.name},
+  return {{"name", f.name},
           {"summary", m.summary},
           {"parameters", f.parameters},
           {"flops_per_image_forward", f.flops},
@@ -89,7 +93,7 @@ std::string schedule_text(const Recipe& r) {
 void print_one(const Facts& f) {
   const Model& m = *f.model;
   const Recipe& r = m.recipe;
-  put("{}: {}\n", m.name, m.summary);
+  put("{}: {}\n", printable(f.name), m.summary);
   put("  parameters    {}\n", grouped(f.parameters));
   put("  forward       {:.4g} MFLOP {}\n", f.flops / 1e6,
       m.default_groups.empty() ? "an image" : "a rating");
@@ -101,7 +105,7 @@ void print_one(const Facts& f) {
         grouped(m.default_groups[0]), grouped(m.default_groups[1]));
   }
   if (!m.options_help.empty()) put_wrapped(stdout, "  options       ", m.options_help);
-  put("recipe (what `crossbow train --model {}` uses unless told otherwise)\n", m.name);
+  put("recipe (what `crossbow train --model {}` uses unless told otherwise)\n", printable(f.name));
   put("  data          {}\n  epochs        {}\n", r.data, r.epochs);
   put_wrapped(stdout, "  lr            ", fmt::format("{}, {}", r.lr, schedule_text(r)));
   if (r.loss != Recipe{}.loss) put("  loss          {}\n", r.loss);
@@ -111,7 +115,7 @@ void print_one(const Facts& f) {
 
 int run(const Flags& flags) {
   if (!flags.name.empty()) {
-    const Facts facts = facts_of(find_model(flags.name));
+    const Facts facts = facts_of(flags.name);
     if (flags.json) {
       print_json(to_json(facts));
     } else {
@@ -124,7 +128,7 @@ int run(const Flags& flags) {
     put("{:<16} {:>12} {:>10}  {:<14} {:>7}\n", "name", "parameters", "MFLOP", "image", "classes");
   }
   for (const Model* model : all_models()) {
-    const Facts facts = facts_of(*model);
+    const Facts facts = facts_of(model->name);
     if (flags.json) {
       list.push_back(to_json(facts));
     } else {

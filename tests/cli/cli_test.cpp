@@ -305,6 +305,8 @@ TEST_F(Cli, ListsModelsAndData) {
   const Outcome one = crossbow("models resnet-32");
   expect_says(one.out, "468,826");
   expect_says(one.out, "recipe");
+  expect_says(crossbow("models resnet-50:variant=v2").out, "25,549,352");
+  EXPECT_EQ(crossbow("models resnet-50:variant=v3").code, 2);
   EXPECT_EQ(crossbow("models resnet-33").code, 2);
   expect_says(crossbow("data").out, "cifar100");
   EXPECT_GE(json::parse(crossbow("data --json").out)["data"].size(), 5u);
