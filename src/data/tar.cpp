@@ -146,7 +146,7 @@ bool is_picture(std::string_view extension) {
 }
 
 int64_t read_class(Members& members, int64_t size) {
-  std::array<char, 32> text;
+  std::array<char, 32> text{};
   int64_t label = -1;
   if (size > std::ssize(text) ||
       !members.read_contents(std::span(text).first(static_cast<size_t>(size)))) {
