@@ -28,6 +28,12 @@ class Pictures : public ProgramTest {
     archive.resize(archive.size() + 5);
     data::write_file(path("set/train-00000-of-00002"), archive);
   }
+  void add_records_with_two_faults() const {
+    add_records();
+    cut();
+    data::write_file(path("set/train-00001-of-00002"),
+                     data::records({{no_picture(), 1}, {data::picture(2), 2}}));
+  }
   void add_folder(const std::string& part, const FileBytes& picture) const {
     data::write_file(path("folders/" + part + "/ant/1"), picture);
   }
@@ -54,10 +60,7 @@ TEST_F(Pictures, GoodSetsPassTheCheck) {
 }
 
 TEST_F(Pictures, TheCheckNamesWhatIsBadAndGoesOn) {
-  add_records();
-  cut();
-  data::write_file(path("set/train-00001-of-00002"),
-                   data::records({{no_picture(), 1}, {data::picture(2), 2}}));
+  add_records_with_two_faults();
   const Outcome o = crossbow("data check tfrecord:set");
   EXPECT_EQ(o.code, 1);
   EXPECT_EQ(o.out,
@@ -149,10 +152,7 @@ TEST_F(Pictures, AConversionEndsAtTheFirstFault) {
 }
 
 TEST_F(Pictures, AConversionSkipsWhatIsBadIfAsked) {
-  add_records();
-  cut();
-  data::write_file(path("set/train-00001-of-00002"),
-                   data::records({{no_picture(), 1}, {data::picture(2), 2}}));
+  add_records_with_two_faults();
   for (int time = 0; time < 2; ++time) {
     const Outcome o = crossbow("convert tfrecord:set tar:copy --skip-bad");
     EXPECT_EQ(o.code, 0) << o.err;

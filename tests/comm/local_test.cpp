@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -36,8 +38,9 @@ std::vector<Device*> cpus(int count) {
 
 /// Every rank on a thread of its own, some operations in a row. Each begins the sums of all parts
 /// at once.
-void sum_up_parts(int ranks, int64_t rounds) {
-  LocalGroup group(cpus(ranks), kParts, DType::f32, [] {});
+void sum_up(int ranks, std::span<const int64_t> parts, int64_t rounds) {
+  std::atomic<int64_t> notified{0};
+  LocalGroup group(cpus(ranks), parts, DType::f32, [&] { ++notified; });
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
@@ -45,19 +48,19 @@ void sum_up_parts(int ranks, int64_t rounds) {
       Comm& comm = group.rank(r);
       const auto queue = find_device("cpu", r).make_queue();
       std::vector<Buffer> values;
-      for (const int64_t n : kParts) values.emplace_back(static_cast<size_t>(n) * sizeof(float));
+      for (const int64_t n : parts) values.emplace_back(static_cast<size_t>(n) * sizeof(float));
       for (int64_t round = 0; round < rounds; ++round) {
-        Comm::Sum first = round * std::ssize(kParts), sum = first;
-        for (size_t p = 0; p < kParts.size(); ++p, ++sum) {
-          for (int64_t i = 0; i < kParts[p]; ++i) values[p].as<float>()[i] = value(r, sum, i);
-          wrong += comm.start_sum(*queue, values[p].data(), kParts[p]) != sum;
+        Comm::Sum first = round * std::ssize(parts), sum = first;
+        for (size_t p = 0; p < parts.size(); ++p, ++sum) {
+          for (int64_t i = 0; i < parts[p]; ++i) values[p].as<float>()[i] = value(r, sum, i);
+          wrong += comm.start_sum(*queue, values[p].data(), parts[p]) != sum;
         }
-        for (size_t p = 0; p < kParts.size(); ++p) {
+        for (size_t p = 0; p < parts.size(); ++p) {
           sum = first + static_cast<int64_t>(p);
           while (comm.state(sum) != Comm::State::done) {
             if (!comm.advance()) std::this_thread::yield();
           }
-          for (int64_t i = 0; i < kParts[p]; ++i) {
+          for (int64_t i = 0; i < parts[p]; ++i) {
             wrong += values[p].as<float>()[i] != sum_of(ranks, sum, i);
           }
         }
@@ -66,42 +69,15 @@ void sum_up_parts(int ranks, int64_t rounds) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0) << ranks;
+  EXPECT_EQ(notified, 2 * rounds * std::ssize(parts)) << ranks;
 }
 
 TEST(LocalComm, EveryRankGetsTheSumsOfAllParts) {
-  for (const int ranks : {1, 2, 3}) sum_up_parts(ranks, 300);
-}
-
-/// Every rank on a thread of its own, some operations in a row.
-void sum_up(int ranks, int64_t operations) {
-  std::atomic<int> notified{0};
-  LocalGroup group(cpus(ranks), kWhole, DType::f32, [&] { ++notified; });
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      Comm& comm = group.rank(r);
-      const auto queue = find_device("cpu", r).make_queue();
-      Buffer values(kElements * sizeof(float));
-      for (int64_t n = 0; n < operations; ++n) {
-        for (int64_t i = 0; i < kElements; ++i) values.as<float>()[i] = value(r, n, i);
-        const Comm::Sum sum = comm.start_sum(*queue, values.data(), kElements);
-        wrong += sum != n;
-        while (comm.state(sum) != Comm::State::done) {
-          if (!comm.advance()) std::this_thread::yield();
-        }
-        for (int64_t i = 0; i < kElements; ++i)
-          wrong += values.as<float>()[i] != sum_of(ranks, n, i);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0) << ranks;
-  EXPECT_EQ(notified, 2 * operations) << ranks;
+  for (const int ranks : {1, 2, 3}) sum_up(ranks, kParts, 300);
 }
 
 TEST(LocalComm, EveryRankGetsTheSameSum) {
-  for (const int ranks : {1, 2, 3, 5}) sum_up(ranks, 20);
+  for (const int ranks : {1, 2, 3, 5}) sum_up(ranks, kWhole, 20);
 }
 
 class LocalComms : public ::testing::Test {

@@ -150,26 +150,15 @@ TEST_F(OnGpuDevice, ComputesAsTheReferenceDoes) {
     const UpdateStep step = optimizer.at(0.1, pulled && !hogwild ? 0.3 : 0);
     Numbers slot = v, next = w;
     const Numbers central = z;
-    ref.update(*optimizer.rule, step,
-               {w.data(),
-                g.data(),
-                {slot.data()},
-                pulled ? central.data() : nullptr,
-                next.data(),
-                nullptr,
-                decay},
-               kNumbers);
+    const auto update = [&](const VectorMath& by, const void* weights, const void* gradient,
+                            void* slots, const void* z, void* out) {
+      by.update(*optimizer.rule, step,
+                {weights, gradient, {slots}, pulled ? z : nullptr, out, nullptr, decay}, kNumbers);
+    };
+    update(ref, w.data(), g.data(), slot.data(), central.data(), next.data());
     const Buffer on_w = there(w), on_g = there(g), on_v = there(v), on_z = there(z),
                  on_next = there(w);
-    math.update(*optimizer.rule, step,
-                {on_w.data(),
-                 on_g.data(),
-                 {on_v.data()},
-                 pulled ? on_z.data() : nullptr,
-                 on_next.data(),
-                 nullptr,
-                 decay},
-                kNumbers);
+    update(math, on_w.data(), on_g.data(), on_v.data(), on_z.data(), on_next.data());
     queue->finish();
     expect_near(here(on_next), next);
     expect_near(here(on_v), slot);
