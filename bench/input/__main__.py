@@ -22,6 +22,11 @@ THREADS = (1, 2)
 PICTURES = 1024
 
 
+def expect_benchmark():
+    if not BENCHMARK.exists():
+        sys.exit(f"{BENCHMARK} is missing: cmake --preset release -DCROSSBOW_BENCHMARKS=ON")
+
+
 def crossbow(folder, threads):
     """By name of the benchmark, pictures a second."""
     result = subprocess.run(
@@ -72,8 +77,7 @@ def main():
     args = parser.parse_args()
     folder = args.folder.resolve()
     train = folder / "train"
-    if not BENCHMARK.exists():
-        sys.exit(f"{BENCHMARK} is missing: cmake --preset release -DCROSSBOW_BENCHMARKS=ON")
+    expect_benchmark()
     warn_if_busy()
     sides = {
         "PyTorch, Pillow": ["bench.input.torch_input", train, "pillow"],

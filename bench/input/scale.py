@@ -17,7 +17,7 @@ import sys
 import time
 
 from bench import Failed, parser_of, table, warn_if_busy
-from bench.input.__main__ import BENCHMARK
+from bench.input.__main__ import BENCHMARK, expect_benchmark
 
 FILES = {"train": 1024, "validation": 128}
 BATCHES = (0, 40000)
@@ -51,8 +51,7 @@ def main():
     parser.add_argument("shards", metavar="SHARDS", type=pathlib.Path)
     parser.add_argument("linked", metavar="LINKED", type=pathlib.Path)
     args = parser.parse_args()
-    if not BENCHMARK.exists():
-        sys.exit(f"{BENCHMARK} is missing: cmake --preset release -DCROSSBOW_BENCHMARKS=ON")
+    expect_benchmark()
     warn_if_busy()
     if not args.linked.exists():
         args.linked.mkdir()
