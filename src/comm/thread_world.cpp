@@ -187,7 +187,7 @@ class ThreadWorlds::Rank final : public World {
 
   void broadcast(std::span<std::byte> bytes, int from) override {
     const std::vector<Bytes> all = all_gather(bytes);
-    std::memcpy(bytes.data(), all[static_cast<size_t>(from)].data(), bytes.size());
+    std::ranges::copy(all[static_cast<size_t>(from)], bytes.begin());
   }
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) override {
     return all_.exchange(rank_, Bytes(bytes.begin(), bytes.end()));
