@@ -22,7 +22,8 @@ Examples:
   sudo python3 -m bench.cluster.faults --hosts     each rank on a host of its own, whose network is cut, too
 """
 ALGORITHMS = [
-    *("sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert", "slowmo"),
+    *("sma", "sma-delayed", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd", "post-local-sgd"),
+    *("polyak-ruppert", "slowmo"),
     *("gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour", "async-easgd", "async-eamsgd"),
 ]
 EPOCHS = 6

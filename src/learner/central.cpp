@@ -110,19 +110,20 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
   Device& device = rank.device;
   const auto bytes = static_cast<size_t>(elements_ * element_bytes_);
   z_[0] = device.allocate_zeroed(bytes);
-  if (lockstep_.overlaps()) z_[1] = device.allocate_zeroed(bytes);
+  if (lockstep_.two_sides()) z_[1] = device.allocate_zeroed(bytes);
   for (int i = 0; i < sync_->traits().state_buffers; ++i) {
     state_.push_back(device.allocate_zeroed(bytes));
   }
   const size_t slots = sync_->traits().averages_gradients ? optimizer_.slots.size() : 0;
   for (size_t i = 0; i < slots; ++i) slots_.push_back(device.allocate_zeroed(bytes));
-  if (phases_.size() > 1 || device.exchanges_whole()) mean_ = device.allocate(bytes);
+  const bool pulls = sync_->traits().timing == SyncAlgorithm::Timing::beside_passes;
+  if (pulls || phases_.size() > 1 || device.exchanges_whole()) mean_ = device.allocate(bytes);
   if (clip_norm_ > 0) limits_ = device.allocate((pieces_.size() + 1) * sizeof(double));
 }
 
 std::vector<std::byte*> Central::state() const {
   std::vector<std::byte*> buffers;
-  if (lockstep_.overlaps()) buffers.push_back(z(side(1)));
+  if (lockstep_.two_sides()) buffers.push_back(z(side(1)));
   for (const Buffer& buffer : state_) buffers.push_back(buffer.data());
   if (probe_ && probe_->before()) buffers.push_back(probe_->before());
   return buffers;

@@ -20,13 +20,14 @@ struct ExchangeInput {
   std::vector<const void*> terms;  // weights or gradients
   std::vector<const Event*> made;  // when the terms are there
   std::vector<double> factors;     // their shares in the mean
-  std::vector<void*> weights;      // for algorithms that do not overlap
+  std::vector<void*> weights;      // after the step
   /// For the noise scale, of batches of one size: gradients, or decaying sums; else null.
   std::vector<const void*> gradients;
 };
 
-/// Where exchanges overlap with steps, z is kept twice: an exchange reads the one and writes the
-/// other, and the next one the other way round. So do the learners with their weights.
+/// Beside steps z is kept twice: an exchange reads the one and writes the other, and the next one
+/// the other way round. So do the learners with their weights. Beside the steps' passes the mean is
+/// kept until all learners have been pulled towards it.
 ///
 /// An exchange is cut into pieces (of Device::exchange_piece, or parameters). Those who wait for
 /// it, or begin it, give them to the central queue, where each takes the next one until none is
@@ -76,9 +77,11 @@ class Central {
   /// Which of two buffers, of z and of the learners' weights, is valid after that many exchanges of
   /// the segment (after the last segment: 0 for now).
   int side(int64_t exchanges = 0) const {
-    return lockstep_.overlaps() ? static_cast<int>((side_ + exchanges) & 1) : 0;
+    return lockstep_.two_sides() ? static_cast<int>((side_ + exchanges) & 1) : 0;
   }
   std::byte* z(int side) const { return z_[side].data(); }
+  /// The last exchange's, of all learners, where they are pulled towards it.
+  std::byte* mean() const { return mean_.data(); }
   /// What a checkpoint needs beside z: the z before, the algorithm's own buffers, the noise
   /// probe's.
   std::vector<std::byte*> state() const;

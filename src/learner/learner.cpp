@@ -51,13 +51,13 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
                                model.options().update->slots == setup.optimizer.slots));
   const ParameterLayout& layout = *model.parameters();
   const size_t bytes = static_cast<size_t>(elements_) * size_of(layout.dtype);
-  const bool pulled = setup.central[0] != nullptr, shared = setup.shared_weights != nullptr;
-  assert(!setup.away || (!pulled && setup.batch.parts() == 1));
+  const bool two_sides = setup.pulls_to[1] != nullptr, shared = setup.shared_weights != nullptr;
+  assert(!setup.away || (!setup.pulls_to[0] && setup.batch.parts() == 1));
   const auto allocate = [&](size_t n) {
     return setup.away ? setup.away->allocate_pinned(n) : device.allocate_zeroed(n);
   };
   if (!shared) weights_[0] = allocate(bytes);
-  if (pulled) weights_[1] = device.allocate_zeroed(bytes);
+  if (two_sides) weights_[1] = device.allocate_zeroed(bytes);
   for (size_t i = 0; !shared && !setup.shared_slot && i < setup.optimizer.slots.size(); ++i) {
     slots_.push_back(device.allocate_zeroed(bytes));
   }
@@ -74,9 +74,9 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
   }
 
   std::vector<Route> routes;
-  if (pulled) routes = {{0, 1}, {1, 0}};
-  if (!pulled || setup.stays) routes.push_back({0, 0});
-  if (pulled && setup.stays) routes.push_back({1, 1});
+  if (two_sides) routes = {{0, 1}, {1, 0}};
+  if (!two_sides || setup.stays) routes.push_back({0, 0});
+  if (two_sides && setup.stays) routes.push_back({1, 1});
   bound_.resize(workspaces.size() * 4 * program_rows_.size());
   for (size_t worker = 0; worker < workspaces.size(); ++worker) {
     if (!workspaces[worker]) continue;
@@ -100,7 +100,7 @@ ReplicaView Learner::view(Route route) const {
   if (setup_.shared_slot) view.slots[0] = setup_.shared_slot;
   view.states = states_.data();
   view.frozen = setup_.frozen;
-  view.central = setup_.central[static_cast<size_t>(route.from)];
+  view.central = setup_.pulls_to[static_cast<size_t>(route.from)];
   return view;
 }
 
@@ -182,7 +182,7 @@ double Learner::mean_loss(std::span<const float> losses, int64_t rows) const {
 void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const VectorMath& math = queue.math(dtype_);
   clip_.find_scale(math, gradients(), elements_);
-  const std::byte* const central = setup_.central[static_cast<size_t>(route.from)];
+  const std::byte* const central = setup_.pulls_to[static_cast<size_t>(route.from)];
   for (const auto& [first, elements, decay] : pieces_) {
     const int64_t at = first * static_cast<int64_t>(size_of(dtype_));
     SlotAddresses slots = addresses_of(slots_, at);
@@ -195,11 +195,11 @@ void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
 }
 
 void Learner::idle_step(int worker, double pull, Route route) {
-  if (route.from == route.to) return;
+  if (pull == 0 && route.from == route.to) return;
   Queue& queue = begin(worker);
   const std::array<double, 2> factors{1 - pull, pull};
   const std::array<const void*, 2> terms{weights(route.from),
-                                         setup_.central[static_cast<size_t>(route.from)]};
+                                         setup_.pulls_to[static_cast<size_t>(route.from)]};
   queue.math(dtype_).combine(factors, terms, weights(route.to), elements_);
 }
 

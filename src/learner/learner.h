@@ -45,8 +45,9 @@ struct LearnerSetup {
   std::byte* shared_weights = nullptr;
   /// Storage of the optimizer's one slot, which learners share; else each has slots of its own.
   std::byte* shared_slot = nullptr;
-  /// The two sides of a central model, for learners that are pulled towards it; else null.
-  std::array<std::byte*, 2> central{};
+  /// What learners are pulled towards, else null: the two sides of a central model, where their
+  /// weights have two sides as well, or the first alone.
+  std::array<std::byte*, 2> pulls_to{};
   /// Whether some steps of such learners stay on a side.
   bool stays = false;
   /// What no learner changes (ParameterLayout's frozen buffer); null if there is nothing.
@@ -58,9 +59,9 @@ struct LearnerSetup {
   Device* away = nullptr;
 };
 
-/// Owns its replica, in a device's memory. Learners that are pulled have their weights twice: a
-/// step reads those of one side and may write those of the other, so that others can read the old
-/// ones meanwhile.
+/// Owns its replica, in a device's memory. Learners that are pulled towards two sides have their
+/// weights twice: a step reads those of one side and may write those of the other, so that others
+/// can read the old ones meanwhile.
 ///
 /// Steps are the work of a worker's queue, in its workspace, which others use between them. Each
 /// begins when the learner's last one is done, wherever that ran. One thread at a time, whose
@@ -84,7 +85,7 @@ class Learner {
           std::span<const Workspace* const> workspaces);
 
   /// Forward, backward and update; `step.inputs` holds a whole or last batch. `pull`: towards the
-  /// central model's side `route.from`. Calls `before_update()` before any weight is written, and
+  /// setup's side `route.from`. Calls `before_update()` before any weight is written, and
   /// writes none if it returns false; and `passed(n)` behind the n-th of the gradient's cuts, with
   /// what is written from there on. Leaves the mean loss of each of the batch's parts, before the
   /// update, in `losses`, which allocate_pinned of the programs' device has handed out (mean_loss

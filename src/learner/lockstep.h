@@ -4,18 +4,24 @@
 
 #include <cstdint>
 
+#include "sync/sync.h"
+
 namespace crossbow {
 
-/// Every τ-th iteration has an exchange, in which all learners take part. One that overlaps takes
-/// the weights before its iteration's step and runs beside that step, whose update waits for the
-/// exchange before; one that does not takes what the step made, and the next step waits for it.
+/// Every τ-th iteration has an exchange, in which all learners take part, at one of three times
+/// (SyncAlgorithm::Timing). Beside a step, the step's update waits for the exchange before; beside
+/// its passes for the exchange itself; and after a step the next one waits for it.
 ///
 /// Iterations and exchanges are those of a segment, from 0; between segments one thread changes it.
 class Lockstep {
  public:
-  explicit Lockstep(bool overlaps) : overlaps_(overlaps) {}
+  using Timing = SyncAlgorithm::Timing;
 
-  bool overlaps() const { return overlaps_; }
+  explicit Lockstep(Timing timing) : timing_(timing) {}
+
+  /// Whether z and the weights have two sides, as exchanges read the one while steps write the
+  /// other.
+  bool two_sides() const { return timing_ == Timing::beside_step; }
   int64_t exchanges() const { return exchanges_; }   // in the whole run
   int64_t since_exchange() const { return since_; }  // steps since the last one
   void restore(int64_t exchanges, int64_t since_exchange) {
@@ -36,19 +42,21 @@ class Lockstep {
   int64_t exchanges_before(int64_t i) const { return (since_ + i) / period_; }
   int64_t iteration_of(int64_t exchange) const { return (exchange + 1) * period_ - since_ - 1; }
 
-  /// Whether all exchanges before must be complete before the step of iteration i begins, or before
-  /// it changes weights; and how many that are.
-  bool waits_to_begin() const { return !overlaps_; }
-  bool waits_to_update(int64_t i) const { return overlaps_ && exchanges_at(i); }
+  /// Whether exchanges must be complete before the step of iteration i begins, or before it changes
+  /// weights; and how many that are.
+  bool waits_to_begin() const { return timing_ == Timing::after_step; }
+  bool waits_to_update(int64_t i) const { return !waits_to_begin() && exchanges_at(i); }
   int64_t needed_to_begin(int64_t i) const { return waits_to_begin() ? exchanges_before(i) : 0; }
-  int64_t needed_to_update(int64_t i) const { return waits_to_update(i) ? exchanges_before(i) : 0; }
+  int64_t needed_to_update(int64_t i) const {
+    return waits_to_update(i) ? exchanges_before(two_sides() ? i : i + 1) : 0;
+  }
   /// Iterations that all learners must have taken before the exchange begins.
   int64_t needed_to_exchange(int64_t exchange) const {
-    return iteration_of(exchange) + (overlaps_ ? 0 : 1);
+    return iteration_of(exchange) + (waits_to_begin() ? 1 : 0);
   }
 
  private:
-  const bool overlaps_;
+  const Timing timing_;
   int64_t exchanges_ = 0, since_ = 0, period_ = 1;
 };
 

@@ -67,9 +67,8 @@ void LockstepTime::add_exchanges(const Lockstep& lockstep, int64_t iterations, i
 
 void LockstepTime::iteration(const Lockstep& lockstep, int64_t i, int64_t active) {
   add_exchanges(lockstep, i, lockstep.exchanges_before(i + 1));
-  const double exchanged = complete(lockstep.exchanges_before(i));
-  const double may_begin = lockstep.waits_to_begin() ? exchanged : 0;
-  const double may_end = lockstep.waits_to_update(i) ? exchanged : 0;
+  const double may_begin = lockstep.waits_to_begin() ? complete(lockstep.needed_to_begin(i)) : 0;
+  const double may_end = lockstep.waits_to_update(i) ? complete(lockstep.needed_to_update(i)) : 0;
   for (size_t j = 0; j < learners_.size(); ++j) {
     Learner& learner = learners_[j];
     const double begin = std::max(learner.end, may_begin);

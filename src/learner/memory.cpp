@@ -17,13 +17,13 @@ double execution_mb(const Program& program) {
 namespace {
 
 /// Executions of each training program, of all learners.
-int64_t executions(const EngineOptions& options, bool overlaps, bool stays) {
+int64_t executions(const EngineOptions& options, bool two_sides, bool stays) {
   const Scheduler scheduler(options.threads.devices, options.learners, options.threads.workers);
   int64_t pairs = 0;
   for (int j = 0; j < options.threads.devices * options.learners; ++j) {
     for (int w = 0; w < options.threads.all_workers(); ++w) pairs += scheduler.may_run(w, j);
   }
-  return pairs * (overlaps ? (stays ? 4 : 2) : 1);
+  return pairs * (two_sides ? (stays ? 4 : 2) : 1);
 }
 
 /// What a device with memory of its own hands out beyond what so many buffers hold: whole pages.
@@ -73,26 +73,28 @@ LearnerMemory memory_of(CompiledModel& model, const SyncAlgorithm* sync,
   const bool gradients = !model.options().update;
   const Device& device = find_device(model.options().device);
   const bool apart = !device.is_host();
-  const bool stays = traits.overlaps && sync->may_stay();
+  const bool two_sides = traits.timing == SyncAlgorithm::Timing::beside_step;
+  const bool stays = two_sides && sync->may_stay();
 
-  LearnerMemory m = common_memory(model, options, executions(options, traits.overlaps, stays));
+  LearnerMemory m = common_memory(model, options, executions(options, two_sides, stays));
   const auto slots = static_cast<int>(options.optimizer.slots.size());
   const int vectors =
-      (shared ? 0 : (traits.overlaps ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
+      (shared ? 0 : (two_sides ? 2 : 1) + slots) + (gradients ? 1 : 0) + (splits ? 1 : 0);
   const int state_buffers = traits.state_buffers + (shared ? slots : 0);
   m.replica = vectors * flat + states + (apart ? pages(vectors + kOfALearner) : 0);
   const bool probes = sync && NoiseProbe::can_measure(*sync, options.optimizer, options.learners);
   const int kept = probes && options.learners == 1 ? 1 : 0;  // by the probe
   if (sync) {
-    const bool mean =
-        (shared && options.clip_norm > 0) || m.devices > 1 || device.exchanges_whole();
+    const bool mean = (shared && options.clip_norm > 0) || m.devices > 1 ||
+                      traits.timing == SyncAlgorithm::Timing::beside_passes ||
+                      device.exchanges_whole();
     const int exchanged = options.world ? 2 : mean ? 1 : 0;  // with ranks, and what they send
-    m.central = flat * ((traits.overlaps ? 2 : 1) + state_buffers + kept + exchanged);
+    m.central = flat * ((two_sides ? 2 : 1) + state_buffers + kept + exchanged);
   }
   if (apart) m.central += pages(kOfExchanges);
   const int own = shared ? 0 : 1 + slots;
   m.saved = m.evaluated + frozen + m.learners * (own * flat + states) +
-            flat * ((traits.overlaps ? 1 : 0) + state_buffers + kept);
+            flat * ((two_sides ? 1 : 0) + state_buffers + kept);
   if (apart && m.devices > 1) m.evaluated += flat + (m.learners - options.learners) * states;
   return m;
 }

@@ -16,7 +16,7 @@ NoiseProbe::NoiseProbe(Device& device, int learners, double decay, int64_t chunk
 
 bool NoiseProbe::can_measure(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners) {
   const SyncAlgorithm::Traits traits = sync.traits();
-  if (traits.overlaps) return false;
+  if (traits.timing == SyncAlgorithm::Timing::beside_step) return false;
   return traits.averages_gradients ? learners > 1 : optimizer.gradient_decay > 0;
 }
 

@@ -15,7 +15,7 @@ SynchronousEngine::SynchronousEngine(CompiledModel& model,
                                      const EngineOptions& options)
     : Engine(std::array{&model}, options),
       sync_(std::move(sync)),
-      lockstep_(sync_ && sync_->traits().overlaps),
+      lockstep_(sync_ ? sync_->traits().timing : Lockstep::Timing::after_step),
       scheduler_(options.threads.devices, options.learners, options.threads.workers),
       buckets_(buckets()) {
   std::vector<int64_t> parts;
@@ -63,9 +63,11 @@ LearnerSetup SynchronousEngine::setup_of(int device) const {
   }
   const Central* const central = central_of(device);
   if (averages_gradients()) setup.shared_weights = central->z(0);
-  if (lockstep_.overlaps()) {
-    setup.central = {central->z(0), central->z(1)};
+  if (lockstep_.two_sides()) {
+    setup.pulls_to = {central->z(0), central->z(1)};
     setup.stays = sync_->may_stay();
+  } else if (sync_ && !lockstep_.waits_to_begin()) {
+    setup.pulls_to = {central->mean(), nullptr};
   }
   return setup;
 }
@@ -284,7 +286,7 @@ Learner::Route SynchronousEngine::route_of(int64_t iteration) const {
 }
 
 double SynchronousEngine::pull_of(int64_t iteration) const {
-  return lockstep_.overlaps() && lockstep_.exchanges_at(iteration) ? sync_->pull() : 0;
+  return lockstep_.waits_to_update(iteration) ? sync_->pull() : 0;
 }
 
 bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
@@ -305,7 +307,7 @@ bool SynchronousEngine::step(int worker, const Scheduler::Task& task) {
   // So that the sum over ranks runs beside the step. It begins here or, if the one before is late,
   // as soon as that has been waited for. A queue that runs ahead would have to end its work first.
   const auto begin_exchange = [&] {
-    if (!world_comm_ || !lockstep_.overlaps() || !device().is_host()) return;
+    if (!world_comm_ || lockstep_.waits_to_begin() || !device().is_host()) return;
     central->begin(lockstep_.exchanges_before(i + 1), scheduler_,
                    scratch_[static_cast<size_t>(worker)]);
   };
@@ -371,7 +373,7 @@ UpdateTraffic SynchronousEngine::update_traffic() const {
   if (!sync_) return own;
   const auto k = static_cast<double>(learners());
   const double share = 1.0 / static_cast<double>(sync_->period(false, SyncAlgorithm::kLongEpoch));
-  if (lockstep_.overlaps()) {
+  if (lockstep_.two_sides()) {
     // The step reads z too and writes other weights than it reads; the exchange reads all weights,
     // z and the z before, and writes z.
     return {own.accesses + share * (1 + (k + 3) / k), own.arrays + 1 + 2 / k};
@@ -380,6 +382,10 @@ UpdateTraffic SynchronousEngine::update_traffic() const {
     // The step leaves its gradient, which the exchange reads besides what one learner's update
     // reads and writes.
     return {1 + (k + own.accesses - 1) / k, 1 + (own.arrays - 1) / k};
+  }
+  if (!lockstep_.waits_to_begin()) {
+    // The step reads the mean too; the exchange reads all weights, and writes the mean.
+    return {own.accesses + share * (1 + (k + 1) / k), own.arrays + 2 / k};
   }
   // The exchange reads all weights and writes them and z.
   return {own.accesses + share * (2 * k + 1) / k, own.arrays + 1 / k};

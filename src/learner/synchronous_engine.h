@@ -13,9 +13,9 @@ namespace crossbow {
 /// iteration have the rate of its first batch, and a segment that is stopped ends after a whole
 /// iteration.
 ///
-/// Learners may be apart by as many iterations as two exchanges lie apart (one less than one where
-/// the algorithm does not overlap), if the source has batches for them; what they compute does not
-/// depend on their timing.
+/// Learners may be apart by as many iterations as two exchanges lie apart (beside a step's passes
+/// by as many as one, and after the step by one less), if the source has batches for them; what
+/// they compute does not depend on their timing.
 class SynchronousEngine final : public Engine {
  public:
   /// `sync` is null for one learner on its own; the rest as of Engine.

@@ -19,7 +19,9 @@ class ElasticAveraging : public SyncAlgorithm {
   /// Throws UsageError if α is beyond the bound of stability, below.
   explicit ElasticAveraging(const Settings& settings);
 
-  Traits traits() const override { return {.overlaps = true, .restarts = settings_.restarts}; }
+  Traits traits() const override {
+    return {.timing = Timing::beside_step, .restarts = settings_.restarts};
+  }
   int64_t period(bool, int64_t) const override { return settings_.period; }
   double pull() const override { return settings_.alpha; }
   void apply(const Exchange& x) const override;

@@ -9,6 +9,8 @@
 namespace crossbow {
 
 inline constexpr double kAveragingEta = 8;  // unless set
+/// Where there is a mean after every step, each fourth is enough.
+inline constexpr int64_t kMeansApart = 4;
 
 /// z' = z + (η + 1)/(n + η)·(w̄ − z) with the n-th mean, counted from 1: z reaches back over about a
 /// share 1/(η + 1) of them.

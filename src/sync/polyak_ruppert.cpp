@@ -18,7 +18,9 @@ class PolyakRuppert : public SyncAlgorithm {
         alpha_(o.alpha.value_or(o.learners == 1 ? 0 : kAlpha)),
         eta_(o.averaging_eta.value_or(kAveragingEta)) {}
 
-  Traits traits() const override { return {.overlaps = true, .restarts = true, .lags = true}; }
+  Traits traits() const override {
+    return {.timing = Timing::beside_step, .restarts = true, .lags = true};
+  }
   int64_t period(bool, int64_t) const override { return period_; }
   double pull() const override { return alpha_; }
   void apply(const Exchange& x) const override { average_over_time(x, x.index + 1, eta_); }

@@ -28,7 +28,7 @@ class ModelAveraging : public SyncAlgorithm {
     return period_.value_or(alone_ ? std::clamp<int64_t>(epoch_steps / kTimes, 1, kLongest) : 1);
   }
   void apply(const Exchange& x) const override {
-    const int64_t every = alone_ ? 1 : 4;
+    const int64_t every = alone_ ? 1 : kMeansApart;
     if (x.index % every == 0) average_over_time(x, x.index / every + 1, eta_);
     if (alone_) return;
     for (void* w : x.weights) {

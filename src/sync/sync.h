@@ -41,9 +41,9 @@ struct Exchange {
   bool decay;                    // UpdateSpans'
   const void* mean;        // of all learners' weights; or of their gradients, weighted by rows
   const void* z;           // the central model
-  const void* previous_z;  // for algorithms that overlap: the z before, at index 0 as z; else z
+  const void* previous_z;  // beside the step: the z before, at index 0 as z; else z
   void* next_z;            // where the new one goes, which may be where either of these lies
-  std::span<void* const> weights;  // of the learners, for algorithms that do not overlap
+  std::span<void* const> weights;  // of the learners, after the step
   std::span<void* const> state;    // the algorithm's own buffers, zero before the first exchange
   const Optimizer* optimizer;      // for algorithms that average gradients,
   SlotAddresses slots;             // as are its slots for the shared weights
@@ -52,14 +52,17 @@ struct Exchange {
 /// Immutable, so thread-safe; what changes is in the buffers that an Exchange names.
 class SyncAlgorithm {
  public:
+  /// What the exchange of iteration i takes, and who waits for it.
+  enum class Timing {
+    after_step,     // what the step has made; the next step waits
+    beside_step,    // the weights before the step, whose pull towards z needs only the z before
+    beside_passes,  // the weights before the step, whose update waits, and pulls towards the mean
+  };
   struct Traits {
     /// What is averaged: gradients, which the exchange applies to the one set of weights, with the
     /// optimizer's one set of slots, that all learners share; else each learner's own weights.
     bool averages_gradients = false;
-    /// The exchange of iteration i takes the weights before that iteration's step, so it runs
-    /// beside the step, whose own pull towards z needs only the z before. Otherwise it takes what
-    /// the step has made, and the next step waits for it.
-    bool overlaps = false;
+    Timing timing = Timing::after_step;
     /// At the drops of a step or multistep schedule all learners start again from z.
     bool restarts = false;
     /// z follows from so far behind that the learners' batch-norm statistics are not its own.
@@ -76,9 +79,10 @@ class SyncAlgorithm {
   virtual int64_t period(bool after_first_drop, int64_t epoch_steps) const = 0;
   /// Whether some iterations may have no exchange.
   bool may_stay() const { return period(false, kLongEpoch) > 1 || period(true, kLongEpoch) > 1; }
-  /// How strongly a step at an exchange pulls its weights towards z (UpdateStep::pull).
+  /// How strongly a step at an exchange pulls its weights (UpdateStep::pull), where it has one
+  /// beside it.
   virtual double pull() const { return 0; }
-  /// Writes `next_z`, and where it does not overlap may write `weights`. Every element on its own.
+  /// Writes `next_z`, and after the step may write `weights`. Every element on its own.
   virtual void apply(const Exchange& exchange) const = 0;
 };
 

@@ -158,11 +158,13 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   compile.programs = away ? 1 : team.arrangement.learners;
   // On a GPU one launch updates all, where each parameter's would be one.
   const bool one_update = !find_device(device.kind).is_host() && !is_live(team);
+  using Timing = SyncAlgorithm::Timing;
+  const Timing timing = team.sync ? team.sync->traits().timing : Timing::after_step;
   const bool whole_gradient_first = clip_norm > 0 || splits > 1 || team.averages_gradients() ||
+                                    timing == Timing::beside_passes ||
                                     (team.async && !is_live(team)) || one_update || away;
   if (!whole_gradient_first) compile.update = optimizer_of(team);
-  compile.updates_in_place =
-      !(own && own->replica) && (!team.sync || !team.sync->traits().overlaps);
+  compile.updates_in_place = !(own && own->replica) && timing != Timing::beside_step;
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;
 }

@@ -95,9 +95,9 @@ class Cluster : public ProgramTest {
   }
 };
 
-constexpr std::array kSynchronous{"sma",    "ssgd",      "sma-paper",      "easgd",
-                                  "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert",
-                                  "slowmo"};
+constexpr std::array kSynchronous{
+    "sma",    "ssgd",      "sma-delayed",    "sma-paper",      "easgd",
+    "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert", "slowmo"};
 
 /// As many devices of one process are the reference. The ranks also save within the first epoch.
 TEST_F(Cluster, RanksHaveTheBitsOfDevices) {

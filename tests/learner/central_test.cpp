@@ -22,7 +22,7 @@ void lose_a_rank(bool beforehand) {
   const std::array buckets{layout.whole()};
   LocalGroup group({&device, &find_device("cpu", 1)}, std::array{layout.parameter_elements},
                    layout.dtype, [&] { scheduler.notify(); });
-  Lockstep lockstep(false);
+  Lockstep lockstep(Lockstep::Timing::after_step);
   NoiseScale noise;
   Central central(make_sync("sma", {.learners = 2}), lockstep, layout, make_sgd(), 0,
                   {device, 0, &group.rank(0), buckets}, 1, noise);

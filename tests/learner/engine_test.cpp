@@ -16,7 +16,7 @@ QuadraticRun sma(int64_t learners, int workers) {
 }
 
 TEST(Engine, AnEpochInPartsIsTheWholeEpoch) {
-  for (const char* sync : {"sma-paper", "ssgd", "local-sgd"}) {
+  for (const char* sync : {"sma-paper", "sma-delayed", "ssgd", "local-sgd"}) {
     QuadraticData data;
     const QuadraticRun run{sync, {.learners = 2, .momentum = 0.9}};
     QuadraticEngine whole(run), parts(run);
@@ -47,7 +47,8 @@ TEST(Engine, StartsAfreshWhereverItWas) {
 
 /// The state and the snapshot are all there is to a run.
 TEST(Engine, GoesOnFromItsState) {
-  for (const char* sync : {"sma-paper", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
+  for (const char* sync :
+       {"sma-paper", "sma-delayed", "ssgd", "local-sgd", "slowmo", "polyak-ruppert"}) {
     QuadraticData data;
     QuadraticRun run{sync, {.learners = 4, .momentum = 0.9}};
     run.devices = sync == std::string("sma-paper") || sync == std::string("ssgd") ? 2 : 1;

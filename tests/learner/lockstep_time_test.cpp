@@ -9,14 +9,16 @@
 namespace crossbow {
 namespace {
 
+using Timing = SyncAlgorithm::Timing;
+
 /// Steps of two learners take 1 and 2; the time after each iteration, and what the first waited.
 struct Timeline {
   std::vector<double> ends;
   double waited = 0;
 };
 
-Timeline follow(bool overlaps, int64_t period, int64_t iterations) {
-  Lockstep lockstep(overlaps);
+Timeline follow(Timing timing, int64_t period, int64_t iterations) {
+  Lockstep lockstep(timing);
   lockstep.start(period);
   LockstepTime time(2, /*seed=*/1, {.spread = 0, .slowness = {1, 2}}, /*bytes=*/0);
   Timeline line;
@@ -30,14 +32,14 @@ Timeline follow(bool overlaps, int64_t period, int64_t iterations) {
 }
 
 TEST(LockstepTime, EachIterationLastsAsLongAsItsLongestStep) {
-  const Timeline line = follow(/*overlaps=*/false, 1, 4);
+  const Timeline line = follow(Timing::after_step, 1, 4);
   EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8}));
   // The last iteration's exchange is still to come, and with it the wait for it.
   EXPECT_EQ(line.waited, 3);
 }
 
 TEST(LockstepTime, WaitsAtExchangesOnly) {
-  const Timeline line = follow(false, 3, 6);
+  const Timeline line = follow(Timing::after_step, 3, 6);
   EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8, 10, 12}));
   EXPECT_EQ(line.waited, 3);  // at 3 for 6
 }
@@ -46,13 +48,21 @@ TEST(LockstepTime, WaitsAtExchangesOnly) {
 /// the exchange before: the first learner may be two iterations ahead, and ends at 1, 2, 3, 4,
 /// 6, 8.
 TEST(LockstepTime, AnOverlappingExchangeLetsLearnersBeApart) {
-  const Timeline line = follow(true, 1, 6);
+  const Timeline line = follow(Timing::beside_step, 1, 6);
   EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8, 10, 12}));
   EXPECT_EQ(line.waited, 2);
 }
 
+/// The update of iteration i waits for all weights before it, so the first learner may be one
+/// ahead, and ends at 1, 2 and then with the other one's step before.
+TEST(LockstepTime, AnExchangeBesidePassesLetsLearnersBeOneApart) {
+  const Timeline line = follow(Timing::beside_passes, 1, 6);
+  EXPECT_EQ(line.ends, (std::vector<double>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(line.waited, 4);
+}
+
 TEST(LockstepTime, SegmentsBeginTogether) {
-  Lockstep lockstep(false);
+  Lockstep lockstep(Timing::after_step);
   lockstep.start(8);
   LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 3}}, 0);
   time.iteration(lockstep, 0, 1 << 20);
@@ -70,7 +80,7 @@ LockstepTime networked(int64_t seconds = 1) {
 }
 
 TEST(LockstepTime, ALearnerThatWaitsForASumIsLater) {
-  Lockstep lockstep(/*overlaps=*/false);
+  Lockstep lockstep(Timing::after_step);
   lockstep.start(2);
   LockstepTime time = networked();
   std::vector<double> ends;
@@ -86,7 +96,7 @@ TEST(LockstepTime, ALearnerThatWaitsForASumIsLater) {
 
 /// Sums of 2 beside steps of 2 cost nothing; those of 4 take turns.
 TEST(LockstepTime, AnOverlappingSumCostsWhatIsLongerThanAStep) {
-  Lockstep lockstep(/*overlaps=*/true);
+  Lockstep lockstep(Timing::beside_step);
   lockstep.start(1);
   LockstepTime time = networked(), slow = networked(3);
   for (int64_t i = 0; i < 4; ++i) {
@@ -99,9 +109,22 @@ TEST(LockstepTime, AnOverlappingSumCostsWhatIsLongerThanAStep) {
   EXPECT_EQ(slow.now(), 16);
 }
 
+/// Sums of 2 beside passes of 2 cost nothing, and of those of 4 the half.
+TEST(LockstepTime, ASumBesidePassesCostsWhatIsLongerThanAStep) {
+  Lockstep lockstep(Timing::beside_passes);
+  lockstep.start(1);
+  LockstepTime time = networked(), slow = networked(3);
+  for (int64_t i = 0; i < 4; ++i) {
+    time.iteration(lockstep, i, 1 << 20);
+    slow.iteration(lockstep, i, 1 << 20);
+  }
+  EXPECT_EQ(time.now(), 8);
+  EXPECT_EQ(slow.now(), 16);
+}
+
 /// A sum of 6 from 2 on: the step after its own does not wait, and the next one's does.
 TEST(LockstepTime, AnOverlappingSumIsWaitedForAtTheNextExchange) {
-  Lockstep lockstep(/*overlaps=*/true);
+  Lockstep lockstep(Timing::beside_step);
   lockstep.start(2);
   LockstepTime time = networked(5);
   std::vector<double> ends;
@@ -114,12 +137,12 @@ TEST(LockstepTime, AnOverlappingSumIsWaitedForAtTheNextExchange) {
 
 /// Now one learner is late and now the other, and an exchange takes its time.
 TEST(LockstepTime, ACutSegmentGoesOnAsIfItWereWhole) {
-  for (const bool overlaps : {false, true}) {
+  for (const Timing timing : {Timing::after_step, Timing::beside_step, Timing::beside_passes}) {
     for (const int64_t period : {1, 2, 3}) {
       const LockstepTime uneven(
           2, 1, {.spread = 0.5, .network = NetworkTerms{.latency = 0.5, .bandwidth = 100}}, 100);
       const auto follow = [&](std::vector<int64_t> parts) {
-        Lockstep lockstep(overlaps);
+        Lockstep lockstep(timing);
         lockstep.start(period);
         std::optional<LockstepTime> time(uneven);
         for (size_t s = 0; s < parts.size(); ++s) {
@@ -133,17 +156,17 @@ TEST(LockstepTime, ACutSegmentGoesOnAsIfItWereWhole) {
         return time->ends();
       };
       const LockstepTime::Ends whole = follow({9}), cut = follow({1, 2, 1, 3, 2});
-      EXPECT_EQ(cut.learners, whole.learners) << overlaps << period;
-      EXPECT_EQ(cut.exchange, whole.exchange) << overlaps << period;
+      EXPECT_EQ(cut.learners, whole.learners) << static_cast<int>(timing) << period;
+      EXPECT_EQ(cut.exchange, whole.exchange) << static_cast<int>(timing) << period;
     }
   }
 }
 
 /// Of three learners whose steps take 1, in batches of four iterations.
-std::optional<LockstepTime::Loss> loss_at(double fails, bool overlaps, int64_t period,
+std::optional<LockstepTime::Loss> loss_at(double fails, Timing timing, int64_t period,
                                           double latency = 0) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  Lockstep lockstep(overlaps);
+  Lockstep lockstep(timing);
   lockstep.start(period);
   const Pace pace{
       .spread = 0, .network = NetworkTerms{.latency = latency}, .fails = {kNever, fails, kNever}};
@@ -151,41 +174,42 @@ std::optional<LockstepTime::Loss> loss_at(double fails, bool overlaps, int64_t p
 }
 
 TEST(LockstepTime, ALossLeavesWhatWasCompleteBefore) {
-  const auto loss = loss_at(2.5, /*overlaps=*/false, 1);
+  const auto loss = loss_at(2.5, Timing::after_step, 1);
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->iterations, 2);
   EXPECT_EQ(loss->learner, 1);
   EXPECT_EQ(loss->noticed, 2.5);
-  EXPECT_EQ(loss_at(3, false, 1)->iterations, 3);  // it has just sent its part
-  EXPECT_FALSE(loss_at(4, false, 1));              // the segment is done
-  EXPECT_EQ(loss_at(3.9, false, 1)->iterations, 3);
+  EXPECT_EQ(loss_at(3, Timing::after_step, 1)->iterations, 3);  // it has just sent its part
+  EXPECT_FALSE(loss_at(4, Timing::after_step, 1));              // the segment is done
+  EXPECT_EQ(loss_at(3.9, Timing::after_step, 1)->iterations, 3);
 }
 
 /// Steps and a sum of 2·0.25 take 1.5.
 TEST(LockstepTime, ALossWithinASumLosesTheStepsBeforeIt) {
-  const auto loss = loss_at(2.75, false, 1, /*latency=*/0.25);
+  const auto loss = loss_at(2.75, Timing::after_step, 1, /*latency=*/0.25);
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->iterations, 1);
   EXPECT_EQ(loss->noticed, 3);
 }
 
 TEST(LockstepTime, ALossLeavesTheLastExchange) {
-  EXPECT_EQ(loss_at(2.5, false, 3)->iterations, 0);
-  EXPECT_EQ(loss_at(3.5, false, 3)->iterations, 3);
-  EXPECT_EQ(loss_at(2.5, false, 9)->iterations, 0);  // the segment's end is the first thing common
-  EXPECT_FALSE(loss_at(4, false, 9));
+  EXPECT_EQ(loss_at(2.5, Timing::after_step, 3)->iterations, 0);
+  EXPECT_EQ(loss_at(3.5, Timing::after_step, 3)->iterations, 3);
+  EXPECT_EQ(loss_at(2.5, Timing::after_step, 9)->iterations,
+            0);  // the segment's end is the first thing common
+  EXPECT_FALSE(loss_at(4, Timing::after_step, 9));
 }
 
 /// A sum of 0.5 beside each step is done before it, and the step is lost all the same.
 TEST(LockstepTime, AStepBesideACompleteSumIsLostToo) {
-  const auto loss = loss_at(2.75, /*overlaps=*/true, 1, 0.25);
+  const auto loss = loss_at(2.75, Timing::beside_step, 1, 0.25);
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->iterations, 2);
   EXPECT_EQ(loss->noticed, 3);
 }
 
 TEST(LockstepTime, LearnersThatAreLeftKeepTheirNumbers) {
-  Lockstep lockstep(false);
+  Lockstep lockstep(Timing::after_step);
   lockstep.start(1);
   LockstepTime time(2, 1, {.spread = 0, .slowness = {1, 2, 3, 4}, .fails = {1, 1, 1, 8}}, 0);
   time.restore({{5, 5}, 6}, 7, std::vector<LostNode>{{2, 1}, {0, 0.5}});
@@ -200,7 +224,7 @@ TEST(LockstepTime, LearnersThatAreLeftKeepTheirNumbers) {
 }
 
 TEST(LockstepTime, TheLastLearnerDoesNotFail) {
-  Lockstep lockstep(false);
+  Lockstep lockstep(Timing::after_step);
   lockstep.start(1);
   EXPECT_FALSE(LockstepTime(1, 1, {.fails = {0}}, 0).next_loss(lockstep, 4));
 }

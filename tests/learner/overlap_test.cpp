@@ -90,6 +90,20 @@ TEST(Overlap, ASumOfSeveralLearnersBeginsBeforeTheirSteps) {
   }
 }
 
+/// So it does where the steps' updates wait for it.
+TEST(Overlap, ASumBeginsBeforeThePassesThatItRunsBeside) {
+  QuadraticData data;
+  ObservedRank world(data, 0);
+  QuadraticEngine engine({.sync = "sma-delayed",
+                          .options = {.learners = 2, .momentum = 0.9},
+                          .workers = 1,
+                          .world = &world});
+  engine.run(data);
+  for (int64_t i = 0; i < std::ssize(world.begins); ++i) {
+    EXPECT_EQ(world.begins[static_cast<size_t>(i)].begun, 2 * i);
+  }
+}
+
 /// Where a queue runs ahead, a sum begins when a learner waits for it.
 TEST(Overlap, ASumOfAQueueThatRunsAheadDoesNotWaitForIt) {
   QuadraticData data;

@@ -91,13 +91,15 @@ class Salvage : public ::testing::TestWithParam<Exchanging> {
 /// z is that of the last exchange whose sum is there. A learner's weights and momentum are those
 /// after some of its steps: where exchanges overlap, as many as that exchange needed, or one or two
 /// more, and if the loss is noticed late all that need not wait for the exchange that is missing;
-/// else all up to that exchange, so always the same.
+/// else all up to that exchange, so always the same: beside passes without its own step.
 TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
   std::vector<std::unique_ptr<Whole>> whole;
   for (int64_t i = 0; i < kIterations; ++i) whole.push_back(std::make_unique<Whole>(i));
   LastRank any(0);
   const QuadraticRun run = run_of(any);
-  const bool overlaps = make_sync(run.sync, run.options)->traits().overlaps;
+  using Timing = SyncAlgorithm::Timing;
+  const Timing timing = make_sync(run.sync, run.options)->traits().timing;
+  const int64_t period = run.options.period.value_or(1);
   const int64_t exchanges = whole.back()->exchanges();
   for (int64_t good = 0; good < exchanges; ++good) {
     std::array<Vectors, kLearners> before;
@@ -107,8 +109,8 @@ TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
       QuadraticData data;
       data.seed = seed;
       data.longest_delay_us = 300;
-      const int64_t free_steps = (good + 2) * GetParam().period.value_or(1) - 1;
-      const bool late = overlaps && seed % 2 == 1;
+      const int64_t free_steps = (good + 2) * period - 1;
+      const bool late = timing == Timing::beside_step && seed % 2 == 1;
       if (late) world.notice_after(free_steps * kLearners, data);
       EXPECT_THROW(engine.run(data), RankLost);
       for (int times = 0; times < 2; ++times) engine->salvage();  // another rank is lost meanwhile
@@ -126,7 +128,10 @@ TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
       for (int j = 0; j < kLearners; ++j) {
         const Vectors own = vectors(engine, j);
         const auto is_own = [&](const auto& w) { return vectors(w->engine, j) == own; };
-        if (overlaps) {
+        if (timing == Timing::beside_passes) {
+          const auto& stopped = whole[static_cast<size_t>((good + 1) * period - 1)];
+          EXPECT_EQ(own, vectors(stopped->engine, j)) << good << " learner " << j;
+        } else if (timing == Timing::beside_step) {
           const auto first = late ? whole.begin() + free_steps : as_far;
           EXPECT_TRUE(std::any_of(first, whole.end(), is_own)) << good << " learner " << j;
         } else {
@@ -144,9 +149,10 @@ TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sync, Salvage,
-    ::testing::Values(Exchanging{"sma"}, Exchanging{"sma-paper"}, Exchanging{"sma-paper", 2},
-                      Exchanging{"eamsgd"}, Exchanging{"ssgd"}, Exchanging{"local-sgd", 2},
-                      Exchanging{"slowmo", 2}, Exchanging{"polyak-ruppert", 2}),
+    ::testing::Values(Exchanging{"sma"}, Exchanging{"sma-delayed"}, Exchanging{"sma-delayed", 2},
+                      Exchanging{"sma-paper"}, Exchanging{"sma-paper", 2}, Exchanging{"eamsgd"},
+                      Exchanging{"ssgd"}, Exchanging{"local-sgd", 2}, Exchanging{"slowmo", 2},
+                      Exchanging{"polyak-ruppert", 2}),
     [](const auto& test) {
       std::string name = fmt::format("{} every {}", test.param.sync, test.param.period.value_or(1));
       for (char& c : name) {

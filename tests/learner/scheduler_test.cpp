@@ -191,7 +191,7 @@ TEST(Scheduler, AFailureWakesWhoWaits) {
 /// complete, whoever of the learners and devices comes last.
 TEST(Scheduler, ExchangesWakeWhoWaitsForThem) {
   const Watchdog watchdog(kPatience);
-  for (const char* sync : {"sma-paper", "ssgd", "local-sgd"}) {
+  for (const char* sync : {"sma-paper", "sma-delayed", "ssgd", "local-sgd"}) {
     for (const int devices : {1, 2}) {
       QuadraticData data;
       data.longest_delay_us = 300;

@@ -44,7 +44,7 @@ TEST(Allocations, AStepMakesNone) {
 
 /// A segment allocates when it begins, but no more for many iterations than for few.
 TEST(Allocations, LearnersThatSynchroniseMakeNone) {
-  for (const char* sync : {"sma-paper", "ssgd", "local-sgd"}) {
+  for (const char* sync : {"sma-paper", "sma-delayed", "ssgd", "local-sgd"}) {
     QuadraticData data;
     QuadraticRun run{.sync = sync, .options = {.learners = 3, .momentum = 0.9}};
     run.device = "cpu";

@@ -97,22 +97,21 @@ class Reference {
     if (run_.sync == "easgd" || run_.sync == "eamsgd") elastic(old, o_.alpha.value_or(0.9 / k), 0);
     if (run_.sync == "polyak-ruppert") {
       pull(old, o_.alpha.value_or(w_.size() == 1 ? 0 : 0.01));
+      average_over_time(mean_of(old), 1);
+    }
+    if (run_.sync == "sma-delayed" && w_.size() > 1) {
       const Vector mean = mean_of(old);
-      const auto n = static_cast<double>(++exchanges_);
-      const double eta = o_.averaging_eta.value_or(8);
-      for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
+      for (size_t j = 0; j < w_.size(); ++j) {
+        for (size_t i = 0; i < mean.size(); ++i) w_[j][i] += mean[i] - old[j][i];
+      }
+      average_over_time(mean, 4);
     }
     const Vector mean = mean_of(w_);
-    if (run_.sync == "sma") {
-      const double eta = o_.averaging_eta.value_or(8);
+    if (run_.sync == "sma" || (run_.sync == "sma-delayed" && w_.size() == 1)) {
       for (Vector& w : w_) {
         for (size_t i = 0; i < w.size(); ++i) w[i] += o_.alpha.value_or(1) * (mean[i] - w[i]);
       }
-      const int64_t every = w_.size() == 1 ? 1 : 4;
-      if (const int64_t e = exchanges_++; e % every == 0) {
-        const auto n = static_cast<double>(e / every + 1);
-        for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
-      }
+      average_over_time(mean, w_.size() == 1 ? 1 : 4);
     }
     if (run_.sync == "local-sgd" || run_.sync == "post-local-sgd") {
       z_ = mean;
@@ -125,6 +124,14 @@ class Reference {
       }
       w_.assign(w_.size(), z_);
     }
+  }
+
+  void average_over_time(const Vector& mean, int64_t every) {
+    const int64_t exchange = exchanges_++;
+    if (exchange % every > 0) return;
+    const auto n = static_cast<double>(exchange / every + 1);
+    const double eta = o_.averaging_eta.value_or(8);
+    for (size_t i = 0; i < z_.size(); ++i) z_[i] += (mean[i] - z_[i]) * (eta + 1) / (n + eta);
   }
 
   void pull(const std::vector<Vector>& old, double alpha) {
@@ -175,6 +182,12 @@ const Case kCases[] = {
     make_case("sma_of_one", "sma", {.learners = 1, .momentum = 0.9}, 0, 0.01),
     make_case("sma_of_one_every_third_step", "sma", {.learners = 1, .period = 3}),
     make_case("sma_clipped", "sma", {.learners = 2, .momentum = 0.9}, 0.3),
+    make_case("sma_delayed", "sma-delayed", {.learners = 3, .momentum = 0.9}, 0, 0.01),
+    make_case(
+        "sma_delayed_with_options", "sma-delayed",
+        {.learners = 2, .period = 3, .averaging_eta = 2.5, .momentum = 0.9, .nesterov = true}),
+    make_case("sma_delayed_clipped", "sma-delayed", {.learners = 4, .momentum = 0.9}, 0.3),
+    make_case("sma_delayed_of_one", "sma-delayed", {.learners = 1, .momentum = 0.9}),
     make_case("sma_paper", "sma-paper", {.learners = 3, .momentum = 0.9}, 0, 0.01),
     make_case("sma_paper_of_two", "sma-paper", {.learners = 2}),
     make_case("sma_paper_every_third_step", "sma-paper",

@@ -129,15 +129,14 @@ INSTANTIATE_TEST_SUITE_P(OnGpu, Resume, ::testing::Values(Setting{testing::gpu()
 
 INSTANTIATE_TEST_SUITE_P(
     All, Resume,
-    ::testing::Values(Setting{"ref", "none"}, Setting{"cpu", "none"}, Setting{"cpu", "sma"},
-                      Setting{"late", "sma"}, Setting{"cpu", "sma-paper"},
-                      Setting{"ref", "sma-paper"}, Setting{"cpu", "ssgd"},
-                      Setting{"cpu", "post-local-sgd"}, Setting{"cpu", "slowmo"},
-                      Setting{"cpu", "polyak-ruppert"}, Setting{"late", "none"},
-                      Setting{"late", "sma-paper"}, Setting{"late", "ssgd"},
-                      Setting{"cpu", "downpour"}, Setting{"cpu", "hogwild"}, Setting{"ref", "sgp"},
-                      Setting{"cpu", "gossip-push"}, Setting{"late", "elastic-gossip"},
-                      Setting{"cpu", "ad-psgd"}),
+    ::testing::Values(
+        Setting{"ref", "none"}, Setting{"cpu", "none"}, Setting{"cpu", "sma"},
+        Setting{"late", "sma"}, Setting{"cpu", "sma-paper"}, Setting{"ref", "sma-paper"},
+        Setting{"cpu", "sma-delayed"}, Setting{"cpu", "ssgd"}, Setting{"cpu", "post-local-sgd"},
+        Setting{"cpu", "slowmo"}, Setting{"cpu", "polyak-ruppert"}, Setting{"late", "none"},
+        Setting{"late", "sma-paper"}, Setting{"late", "ssgd"}, Setting{"cpu", "downpour"},
+        Setting{"cpu", "hogwild"}, Setting{"ref", "sgp"}, Setting{"cpu", "gossip-push"},
+        Setting{"late", "elastic-gossip"}, Setting{"cpu", "ad-psgd"}),
     [](const auto& info) {
       std::string name = info.param.device + '_' + info.param.sync;
       std::replace(name.begin(), name.end(), '-', '_');

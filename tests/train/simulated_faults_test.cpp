@@ -25,9 +25,9 @@ constexpr int64_t kImages = 176, kEpochs = 3, kBatch = 2;
 constexpr std::array kNodes{2, 3, 4, 8, 16};
 constexpr std::array kAsynchronous{"gossip-pull", "gossip-push", "sgp",         "ad-psgd",
                                    "downpour",    "async-easgd", "async-eamsgd"};
-constexpr std::array kSynchronous{"ssgd",          "sma",       "sma-paper", "easgd",
-                                  "eamsgd",        "local-sgd", "slowmo",    "post-local-sgd",
-                                  "polyak-ruppert"};
+constexpr std::array kSynchronous{"ssgd",           "sma",           "sma-delayed", "sma-paper",
+                                  "easgd",          "eamsgd",        "local-sgd",   "slowmo",
+                                  "post-local-sgd", "polyak-ruppert"};
 constexpr double kStep = 0.1;  // seconds
 
 /// Of one run, drawn from its number; algorithm, nodes and network from that of its group.
