@@ -75,9 +75,9 @@ LearnerSetup SynchronousEngine::setup_of(int device) const {
 void SynchronousEngine::start_from(const Replica& model) {
   Engine::start_from(model);
   for (size_t d = 0; d < centrals_.size(); ++d) {
-    for (int side : {0, 1}) {
-      std::byte* const z = centrals_[d]->z(side);
-      if (z) devices()[d]->copy_now(z, model.parameters.data(), weight_bytes());
+    const Central& central = *centrals_[d];
+    for (std::byte* const to : {central.z(0), central.z(1), central.mean()}) {
+      if (to) devices()[d]->copy_now(to, model.parameters.data(), weight_bytes());
     }
   }
 }
