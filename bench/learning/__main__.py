@@ -52,6 +52,7 @@ def add_defaults(commands):
     add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
     ks = efficiency.LEARNERS
     add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8,16")
+    add("--sync", default=defaults.SYNC, metavar="NAME", help="as of crossbow train (default sma)")
     add("--lr-scaling", metavar="NAME", help="as of crossbow train (default: none given)")
 
 

@@ -4,7 +4,7 @@ import math
 import statistics
 
 from bench import table
-from bench.learning import accuracy, efficiency, large, plots, tasks
+from bench.learning import accuracy, defaults, efficiency, large, plots, tasks
 from bench.learning.results import best_accuracy, epochs_to_target, final_accuracy, group
 from bench.learning.results import seconds_to_target, select
 
@@ -136,7 +136,12 @@ def efficiency_parts(runs, task, target):
 
 def defaults_parts(records, task, target):
     """Where the number of learners is all that differs, but for the options of a group."""
-    by_options = group(records, lambda job: " ".join(job["options"]))
+
+    def options(job):
+        sync = [] if job["sync"] == defaults.SYNC else ["--sync", job["sync"]]
+        return " ".join([*sync, *job["options"]])
+
+    by_options = group(records, options)
     return sum((rule_parts(*item, task, target) for item in sorted(by_options.items())), [])
 
 
