@@ -33,7 +33,7 @@ Examples:
 """
 BATCH = 4
 STEP = 0.001  # seconds, of an ordinary node
-ALGORITHMS = ["ssgd", "sma", "easgd", "async-easgd", "gossip-pull", "gossip-push"]
+ALGORITHMS = ["ssgd", "sma", "sma-delayed", "easgd", "async-easgd", "gossip-pull", "gossip-push"]
 PLAIN = ["async-easgd"]  # without momentum: steps of 1/(1 − 0.9) times the rate move as far
 FAULTY_NODES = [8, 32, 128]
 MOST_RATES = 6

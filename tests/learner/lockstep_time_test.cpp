@@ -79,6 +79,17 @@ LockstepTime networked(int64_t seconds = 1) {
   return {2, 1, {.spread = 0, .slowness = {1, 2}, .network = network}, 100 * seconds};
 }
 
+/// With an exchange each.
+Lockstep every_step(Timing timing) {
+  Lockstep lockstep(timing);
+  lockstep.start(1);
+  return lockstep;
+}
+double after_four(const Lockstep& lockstep, LockstepTime& time) {
+  for (int64_t i = 0; i < 4; ++i) time.iteration(lockstep, i, 1 << 20);
+  return time.now();
+}
+
 TEST(LockstepTime, ALearnerThatWaitsForASumIsLater) {
   Lockstep lockstep(Timing::after_step);
   lockstep.start(2);
@@ -96,30 +107,21 @@ TEST(LockstepTime, ALearnerThatWaitsForASumIsLater) {
 
 /// Sums of 2 beside steps of 2 cost nothing; those of 4 take turns.
 TEST(LockstepTime, AnOverlappingSumCostsWhatIsLongerThanAStep) {
-  Lockstep lockstep(Timing::beside_step);
-  lockstep.start(1);
+  const Lockstep lockstep = every_step(Timing::beside_step);
   LockstepTime time = networked(), slow = networked(3);
-  for (int64_t i = 0; i < 4; ++i) {
-    time.iteration(lockstep, i, 1 << 20);
-    slow.iteration(lockstep, i, 1 << 20);
-  }
-  EXPECT_EQ(time.now(), 8);
-  EXPECT_EQ(slow.now(), 12);  // sums from 0 to 4, 8 and 12; the third one's is for the last update
+  EXPECT_EQ(after_four(lockstep, time), 8);
+  // Sums from 0 to 4, 8 and 12; the third one's is for the last update.
+  EXPECT_EQ(after_four(lockstep, slow), 12);
   slow.end_segment(lockstep, 4, /*whole=*/true);
   EXPECT_EQ(slow.now(), 16);
 }
 
 /// Sums of 2 beside passes of 2 cost nothing, and of those of 4 the half.
 TEST(LockstepTime, ASumBesidePassesCostsWhatIsLongerThanAStep) {
-  Lockstep lockstep(Timing::beside_passes);
-  lockstep.start(1);
+  const Lockstep lockstep = every_step(Timing::beside_passes);
   LockstepTime time = networked(), slow = networked(3);
-  for (int64_t i = 0; i < 4; ++i) {
-    time.iteration(lockstep, i, 1 << 20);
-    slow.iteration(lockstep, i, 1 << 20);
-  }
-  EXPECT_EQ(time.now(), 8);
-  EXPECT_EQ(slow.now(), 16);
+  EXPECT_EQ(after_four(lockstep, time), 8);
+  EXPECT_EQ(after_four(lockstep, slow), 16);
 }
 
 /// A sum of 6 from 2 on: the step after its own does not wait, and the next one's does.
