@@ -53,7 +53,7 @@ add_custom_target(crossbow_cuda_objects DEPENDS ${cuda_objects})
 
 file(GLOB_RECURSE cuda_host_sources CONFIGURE_DEPENDS */cuda/*.cpp)
 add_library(crossbow_cuda_host OBJECT ${cuda_host_sources})
-set_target_properties(crossbow_cuda_host PROPERTIES UNITY_BUILD OFF)
+set_target_properties(crossbow_cuda_host PROPERTIES UNITY_BUILD OFF)  # sources have names of their own
 target_include_directories(crossbow_cuda_host PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set(cuda_include ${cuda_root}/include ${CROSSBOW_CUDNN_INCLUDE})
 target_include_directories(crossbow_cuda_host SYSTEM PUBLIC ${cuda_include})

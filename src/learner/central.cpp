@@ -116,8 +116,9 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
   }
   const size_t slots = sync_->traits().averages_gradients ? optimizer_.slots.size() : 0;
   for (size_t i = 0; i < slots; ++i) slots_.push_back(device.allocate_zeroed(bytes));
-  const bool pulls = sync_->traits().timing == SyncAlgorithm::Timing::beside_passes;
-  if (pulls || phases_.size() > 1 || device.exchanges_whole()) mean_ = device.allocate(bytes);
+  if (lockstep_.pulls_to_mean() || phases_.size() > 1 || device.exchanges_whole()) {
+    mean_ = device.allocate(bytes);
+  }
   if (clip_norm_ > 0) limits_ = device.allocate((pieces_.size() + 1) * sizeof(double));
 }
 

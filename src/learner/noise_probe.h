@@ -15,9 +15,9 @@ namespace crossbow {
 /// measurement before, every 251 steps. Chunks are the pieces of Central.
 class NoiseProbe {
  public:
-  /// Whether so many learners of a device leave what is looked at. Beside whole
-  /// steps they do not stand still; one that leaves but its part of a shared gradient has nothing
-  /// to be compared with.
+  /// Whether so many learners of a device leave what is looked at. Beside whole steps they do not
+  /// stand still; one that leaves but its part of a shared gradient has nothing to be compared
+  /// with.
   static bool can_measure(const SyncAlgorithm& sync, const Optimizer& optimizer, int learners);
   /// Null where it cannot.
   static std::unique_ptr<NoiseProbe> make(const SyncAlgorithm& sync, const Optimizer& optimizer,

@@ -66,7 +66,7 @@ LearnerSetup SynchronousEngine::setup_of(int device) const {
   if (lockstep_.two_sides()) {
     setup.pulls_to = {central->z(0), central->z(1)};
     setup.stays = sync_->may_stay();
-  } else if (sync_ && !lockstep_.waits_to_begin()) {
+  } else if (lockstep_.pulls_to_mean()) {
     setup.pulls_to = {central->mean(), nullptr};
   }
   return setup;
@@ -383,7 +383,7 @@ UpdateTraffic SynchronousEngine::update_traffic() const {
     // reads and writes.
     return {1 + (k + own.accesses - 1) / k, 1 + (own.arrays - 1) / k};
   }
-  if (!lockstep_.waits_to_begin()) {
+  if (lockstep_.pulls_to_mean()) {
     // The step reads the mean too; the exchange reads all weights, and writes the mean.
     return {own.accesses + share * (1 + (k + 1) / k), own.arrays + 2 / k};
   }

@@ -197,8 +197,8 @@ TEST(LockstepTime, ALossWithinASumLosesTheStepsBeforeIt) {
 TEST(LockstepTime, ALossLeavesTheLastExchange) {
   EXPECT_EQ(loss_at(2.5, Timing::after_step, 3)->iterations, 0);
   EXPECT_EQ(loss_at(3.5, Timing::after_step, 3)->iterations, 3);
-  EXPECT_EQ(loss_at(2.5, Timing::after_step, 9)->iterations,
-            0);  // the segment's end is the first thing common
+  // With a longer period the segment's end is the first thing common.
+  EXPECT_EQ(loss_at(2.5, Timing::after_step, 9)->iterations, 0);
   EXPECT_FALSE(loss_at(4, Timing::after_step, 9));
 }
 

@@ -46,15 +46,16 @@ class ObservedRank final : public OneRank {
   const int64_t late_;
 };
 
-/// Of an epoch of one learner, with an exchange for each step. All happens in one thread.
-std::vector<Steps> begins_of_sums(std::string_view sync, int64_t late) {
+/// Of an epoch, with an exchange for each step. All happens in one thread.
+std::vector<Steps> begins_of_sums(std::string_view sync, int64_t late, int learners = 1) {
   QuadraticData data;
   ObservedRank world(data, late);
   QuadraticEngine engine({.sync = std::string(sync),
-                          .options = {.learners = 1, .period = 1, .momentum = 0.9},
+                          .options = {.learners = learners, .period = 1, .momentum = 0.9},
+                          .workers = 1,
                           .world = &world});
   engine.run(data);
-  EXPECT_EQ(world.begins.size(), static_cast<size_t>(kBatches));
+  EXPECT_EQ(std::ssize(world.begins), (kBatches + learners - 1) / learners);
   return world.begins;
 }
 
@@ -92,15 +93,9 @@ TEST(Overlap, ASumOfSeveralLearnersBeginsBeforeTheirSteps) {
 
 /// So it does where the steps' updates wait for it.
 TEST(Overlap, ASumBeginsBeforeThePassesThatItRunsBeside) {
-  QuadraticData data;
-  ObservedRank world(data, 0);
-  QuadraticEngine engine({.sync = "sma-delayed",
-                          .options = {.learners = 2, .momentum = 0.9},
-                          .workers = 1,
-                          .world = &world});
-  engine.run(data);
-  for (int64_t i = 0; i < std::ssize(world.begins); ++i) {
-    EXPECT_EQ(world.begins[static_cast<size_t>(i)].begun, 2 * i);
+  const std::vector<Steps> begins = begins_of_sums("sma-delayed", 0, 2);
+  for (int64_t i = 0; i < std::ssize(begins); ++i) {
+    EXPECT_EQ(begins[static_cast<size_t>(i)].begun, 2 * i);
   }
 }
 
