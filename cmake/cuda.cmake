@@ -16,11 +16,13 @@ if(CROSSBOW_NVCC)
   cmake_path(GET CROSSBOW_NVCC PARENT_PATH cuda_root)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)
   find_path(CROSSBOW_CUDNN_INCLUDE cudnn_graph.h HINTS ${cuda_root}/include)
+  find_path(CROSSBOW_CUBLASLT_INCLUDE cublasLt.h HINTS ${cuda_root}/include)
 endif()
-if(NOT CROSSBOW_NVCC OR nvcc_version VERSION_LESS 12 OR NOT CROSSBOW_CUDNN_INCLUDE)
+if(NOT CROSSBOW_NVCC OR nvcc_version VERSION_LESS 12 OR NOT CROSSBOW_CUDNN_INCLUDE
+   OR NOT CROSSBOW_CUBLASLT_INCLUDE)
   if(NOT CROSSBOW_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "CROSSBOW_CUDA=${CROSSBOW_CUDA} needs nvcc 12 or later and the headers of cuDNN 9.8 "
-                        "or later: install NVIDIA's CUDA toolkit and cuDNN and put nvcc into PATH, or set "
+    message(FATAL_ERROR "CROSSBOW_CUDA=${CROSSBOW_CUDA} needs nvcc 12 or later and the headers of cuBLAS and "
+                        "of cuDNN 9.8 or later: install NVIDIA's CUDA toolkit and cuDNN and put nvcc into PATH, or set "
                         "CROSSBOW_CUDA=OFF")
   endif()
   return()
@@ -30,6 +32,9 @@ find_library(CROSSBOW_CUDART cudart_static HINTS ${cuda_root} PATH_SUFFIXES lib6
 message(STATUS "GPU kernels by nvcc ${nvcc_version}")
 # Loaded at run time; from here where the loader finds none by itself.
 find_library(CROSSBOW_CUDNN_LIBRARY libcudnn.so.9 HINTS ${cuda_root} PATH_SUFFIXES lib64 lib)
+string(REGEX MATCH "^[0-9]+" cuda_major ${nvcc_version})
+find_library(CROSSBOW_CUBLASLT_LIBRARY libcublasLt.so.${cuda_major} HINTS ${cuda_root}
+  PATH_SUFFIXES lib64 lib)
 
 set(nvcc_flags -std=c++20 -O3 --expt-relaxed-constexpr -ccbin ${CMAKE_CXX_COMPILER}
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -55,13 +60,16 @@ file(GLOB_RECURSE cuda_host_sources CONFIGURE_DEPENDS */cuda/*.cpp)
 add_library(crossbow_cuda_host OBJECT ${cuda_host_sources})
 set_target_properties(crossbow_cuda_host PROPERTIES UNITY_BUILD OFF)  # sources have names of their own
 target_include_directories(crossbow_cuda_host PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-set(cuda_include ${cuda_root}/include ${CROSSBOW_CUDNN_INCLUDE})
+set(cuda_include ${cuda_root}/include ${CROSSBOW_CUDNN_INCLUDE} ${CROSSBOW_CUBLASLT_INCLUDE})
 target_include_directories(crossbow_cuda_host SYSTEM PUBLIC ${cuda_include})
 target_link_libraries(crossbow_cuda_host PRIVATE ${dependencies})
-if(CROSSBOW_CUDNN_LIBRARY)
-  set_source_files_properties(device/cuda/cudnn.cpp PROPERTIES COMPILE_DEFINITIONS
-    "CROSSBOW_CUDNN=\"${CROSSBOW_CUDNN_LIBRARY}\"")
-endif()
+foreach(library CUDNN CUBLASLT)
+  if(CROSSBOW_${library}_LIBRARY)
+    string(TOLOWER ${library} source)
+    set_source_files_properties(device/cuda/${source}.cpp PROPERTIES COMPILE_DEFINITIONS
+      "CROSSBOW_${library}=\"${CROSSBOW_${library}_LIBRARY}\"")
+  endif()
+endforeach()
 
 set(cuda_objects ${cuda_objects} $<TARGET_OBJECTS:crossbow_cuda_host>)
 add_dependencies(crossbow_objects crossbow_cuda_objects)

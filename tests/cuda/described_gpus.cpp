@@ -39,6 +39,7 @@ class Described : public Device, public cuda::Gpu {
 
   std::string name() const override { return gpu_.name; }
   bool has_clusters() const override { return gpu_.name == "sm_90"; }
+  std::optional<int> index() const override { return std::nullopt; }
   cuda::CudnnObject cudnn_properties() const override { return cuda::gpu_properties(gpu_.json); }
 
  private:

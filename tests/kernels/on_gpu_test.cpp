@@ -43,6 +43,35 @@ TEST_P(OnGpuKernels, SameBitsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, OnGpuKernels, ::testing::ValuesIn(ops_of_gpus()), op_name);
 
+/// Takes the i-th candidate, or the last one.
+class TheIth : public AlgorithmChooser {
+ public:
+  explicit TheIth(size_t i) : i_(i) {}
+  size_t choose(const std::string&, std::span<const std::string> candidates,
+                const std::function<double(size_t)>&) override {
+    return std::min(i_, candidates.size() - 1);
+  }
+
+ private:
+  const size_t i_;
+};
+
+/// By each plan of the libraries, with what cuBLASLt computes of a layer's bias and activation.
+TEST(OnGpuKernels, AreRightByEveryPlan) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (size_t i = 0; i < 28; ++i) {
+    SCOPED_TRACE(i);
+    TheIth chooser(i);
+    for (const DType precision : {DType::f32, DType::bf16}) {
+      CompileOptions options = on_gpu(precision);
+      options.chooser = &chooser;
+      expect_cases_agree(find_op("dense"), options);
+      expect_same_bits_again(find_op("dense"), options);
+      if (precision == DType::f32) expect_net_agrees(find_model("lenet"), options);
+    }
+  }
+}
+
 /// Takes a kernel of ours where there is one.
 class OursIfAny : public AlgorithmChooser {
  public:

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -267,6 +268,7 @@ class CudaDevice : public Device, public Gpu {
   }
 
   std::string name() const override { return name_; }
+  std::optional<int> index() const override { return index_; }
   CudnnObject cudnn_properties() const override { return gpu_properties(index_); }
   bool has_clusters() const override { return has_clusters_; }
   std::string_view kernels() const override { return kKernels; }

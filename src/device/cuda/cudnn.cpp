@@ -1,7 +1,5 @@
 #include "device/cuda/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "device/cuda/library.h"
 #include "device/cuda/runtime.h"
 
 namespace crossbow::cuda {
@@ -29,31 +28,22 @@ std::string version_text(size_t version) {
 }
 
 /// The functions that we call.
-class Library {
+class Cudnn {
  public:
-  Library() : handle_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle_) handle_ = dlopen(kFound, RTLD_NOW | RTLD_LOCAL);
-    if (!handle_) {
-      fail(
-          "convolutions on GPUs need NVIDIA's cuDNN 9.8 or later, and {} cannot be loaded ({}): "
-          "install it, or put its folder into LD_LIBRARY_PATH",
-          kLibrary, dlerror());
-    }
-    load(version, "cudnnGetVersion");
-    if (version() < kOldest) {
-      fail("{} is cuDNN {}, and convolutions on GPUs need 9.8 or later: install that", kLibrary,
-           version_text(version()));
-    }
-    load(error_string, "cudnnGetErrorString");
-    load(last_error, "cudnnGetLastErrorString");
-    load(create_handle, "cudnnCreate");
-    load(set_stream, "cudnnSetStream");
-    load(create, "cudnnBackendCreateDescriptor");
-    load(destroy, "cudnnBackendDestroyDescriptor");
-    load(set, "cudnnBackendSetAttribute");
-    load(get, "cudnnBackendGetAttribute");
-    load(finish, "cudnnBackendFinalize");
-    load(execute, "cudnnBackendExecute");
+  Cudnn() {
+    const Library library({"convolutions on GPUs", "cuDNN", "9.8"}, kLibrary, kFound);
+    library.load(version, "cudnnGetVersion");
+    if (version() < kOldest) library.refuse(version_text(version()));
+    library.load(error_string, "cudnnGetErrorString");
+    library.load(last_error, "cudnnGetLastErrorString");
+    library.load(create_handle, "cudnnCreate");
+    library.load(set_stream, "cudnnSetStream");
+    library.load(create, "cudnnBackendCreateDescriptor");
+    library.load(destroy, "cudnnBackendDestroyDescriptor");
+    library.load(set, "cudnnBackendSetAttribute");
+    library.load(get, "cudnnBackendGetAttribute");
+    library.load(finish, "cudnnBackendFinalize");
+    library.load(execute, "cudnnBackendExecute");
   }
 
   decltype(&cudnnGetVersion) version;
@@ -67,22 +57,13 @@ class Library {
   decltype(&cudnnBackendGetAttribute) get;
   decltype(&cudnnBackendFinalize) finish;
   decltype(&cudnnBackendExecute) execute;
-
- private:
-  template <typename Function>
-  void load(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(handle_, name));
-    if (!function) fail("{} lacks {}: install cuDNN 9.8 or later", kLibrary, name);
-  }
-
-  void* handle_;  // for as long as the process lives
 };
 
 std::atomic<bool> is_loaded{false};
 
 /// Loaded by the first call.
-const Library& cudnn() {
-  static const Library library;
+const Cudnn& cudnn() {
+  static const Cudnn library;
   is_loaded = true;
   return library;
 }

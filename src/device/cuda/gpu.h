@@ -1,6 +1,7 @@
 // What kernels of libraries must know of the GPU that they are prepared for.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "device/cuda/cudnn.h"
@@ -14,6 +15,8 @@ class Gpu {
   virtual ~Gpu() = default;
   /// By which choices are remembered: its name and its driver's version.
   virtual std::string name() const = 0;
+  /// Among this machine's; none of a GPU that is only described.
+  virtual std::optional<int> index() const = 0;
   virtual CudnnObject cudnn_properties() const = 0;
   /// Blocks of a kernel can run at the same time and read each other's shared memory.
   virtual bool has_clusters() const = 0;

@@ -1,10 +1,12 @@
-// Convolutions and dense layers on a GPU, by cuDNN or, of weights' gradients, by a kernel of ours.
+// Convolutions and dense layers on a GPU: by cuDNN, dense layers by cuBLASLt as well, and gradients
+// of weights by a kernel of ours.
 #include <fmt/format.h>
 
 #include <map>
 #include <mutex>
 
 #include "core/error.h"
+#include "device/cuda/cublaslt.h"
 #include "device/cuda/gpu.h"
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/convolution_plans.h"
@@ -15,7 +17,9 @@
 namespace crossbow::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;  // of cuDNN's workspace
+using Pass = Convolution::Pass;
+
+constexpr size_t kAlignment = 256;  // of a library's workspace
 constexpr const char* kOurs = "loops";
 
 std::byte* aligned(std::byte* p) {
@@ -37,11 +41,18 @@ const std::vector<ConvolutionPlan>& known_plans(const Gpu& gpu, const Convolutio
   return known.emplace(key, convolution_plans(convolution, gpu.cudnn_properties())).first->second;
 }
 
+struct Addresses {
+  void *x, *weights, *y;
+  void* bias;  // or its gradient; null without
+  void* workspace;
+};
+
 /// Of computing products: as ConvolutionPlan.
 struct Way {
   std::string name;
   size_t workspace_bytes;
-  std::function<std::function<void()>(void* x, void* weights, void* y, void* workspace)> bind;
+  bool whole;  // it does what follows too: Products::epilogue()
+  std::function<std::function<void()>(const Addresses&)> bind;
 };
 
 /// A layer, and how its tensors lie: channels last, or the row-major matrices of a dense layer.
@@ -57,6 +68,15 @@ struct Products {
 
   const Gpu& gpu() const { return dynamic_cast<const Gpu&>(context.device); }
   bool is_dense() const { return context.node.op->name.starts_with("dense"); }
+  Activation activation() const {
+    const bool may_have = is_dense() && convolution.pass == Pass::forward;
+    return may_have ? context.node.attrs<DenseAttributes>().activation : Activation::none;
+  }
+  /// Of a forward pass, or its gradient.
+  bool with_bias() const {
+    return convolution.pass == Pass::forward ? context.node.has_input(2)
+                                             : context.node.outputs.size() > 1;
+  }
   Layout layout(const Shape& shape) const {
     return is_dense() ? Layout::plain(shape, context.precision)
                       : Layout::channels_last(shape, context.precision);
@@ -65,23 +85,65 @@ struct Products {
   Layout result() const { return layout(context.node.outputs[0].shape); }
   Layout bias() const { return Layout::plain({output.channels}, DType::f32); }
 
+  /// What cuBLASLt can do of what follows the products, with a bias of f32.
+  cublasLtEpilogue_t epilogue() const {
+    if (context.precision != DType::f32) return CUBLASLT_EPILOGUE_DEFAULT;
+    if (convolution.pass == Pass::grad_weights && with_bias()) return CUBLASLT_EPILOGUE_BGRADB;
+    if (activation() == Activation::relu) {
+      return with_bias() ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    }
+    return with_bias() && activation() == Activation::none ? CUBLASLT_EPILOGUE_BIAS
+                                                           : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+
+  /// Adds those of a dense layer by cuBLASLt, whose columns are our rows.
+  void add_matrix_ways(cublasLtEpilogue_t epilogue, std::vector<Way>& ways) const {
+    const Convolution& c = convolution;
+    const int64_t rows = c.x[0], inputs = c.x[1], outputs = c.y[1];
+    MatrixProduct product{outputs, rows,    inputs, true,
+                          false,   c.dtype, c.tf32, epilogue};  // weights, x -> y
+    if (c.pass == Pass::grad_input) {  // weights, y -> x
+      product.rows = inputs, product.inner = outputs, product.transpose_a = false;
+    }
+    if (c.pass == Pass::grad_weights) {  // x, y -> weights
+      product.rows = inputs, product.columns = outputs, product.inner = rows;
+      product.transpose_a = false, product.transpose_b = true;
+    }
+    const bool whole = epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+    for (const MatrixPlan& plan : matrix_plans(product, *gpu().index())) {
+      ways.push_back({plan.name + (whole ? ", whole" : ""), plan.workspace_bytes, whole,
+                      [plan, whole, pass = c.pass](const Addresses& o) {
+                        void* const a = pass == Pass::grad_weights ? o.x : o.weights;
+                        void* const b = pass == Pass::forward ? o.x : o.y;
+                        void* const d = pass == Pass::forward      ? o.y
+                                        : pass == Pass::grad_input ? o.x
+                                                                   : o.weights;
+                        return plan.bind(a, b, d, whole ? o.bias : nullptr, o.workspace);
+                      }});
+    }
+  }
+
   /// All that computes the products.
   std::vector<Way> ways() const {
     std::vector<Way> ways;
+    if (is_dense() && gpu().index()) {
+      if (epilogue() != CUBLASLT_EPILOGUE_DEFAULT) add_matrix_ways(epilogue(), ways);
+      add_matrix_ways(CUBLASLT_EPILOGUE_DEFAULT, ways);
+    }
     for (const ConvolutionPlan& plan : known_plans(gpu(), convolution)) {
-      ways.push_back(
-          {plan.name, plan.workspace_bytes, [=](void* x, void* weights, void* y, void* workspace) {
-             return plan.bind(x, weights, y, workspace);
-           }});
+      ways.push_back({plan.name, plan.workspace_bytes, false, [=](const Addresses& o) {
+                        return plan.bind(o.x, o.weights, o.y, o.workspace);
+                      }});
     }
     const bool in_groups = convolution.weights[1] != convolution.x[1];
-    if (is_dense() || in_groups || convolution.pass != Convolution::Pass::grad_weights) return ways;
+    if (is_dense() || in_groups || convolution.pass != Pass::grad_weights) return ways;
     const auto images = [](const Shape& s) { return GradWeightsShape::Images{s[2], s[3], s[1]}; };
     const GradWeightsShape shape{context.precision, convolution.x[0], images(convolution.x),
                                  images(convolution.y), convolution.axes};
     if (const auto bytes = kGradWeights.scratch_bytes(shape)) {
-      ways.push_back({kOurs, *bytes, [=](void* x, void* weights, void* y, void* workspace) {
-                        const Call call = kGradWeights.make(shape, x, y, weights, workspace);
+      ways.push_back({kOurs, *bytes, false, [=](const Addresses& o) {
+                        const Call call =
+                            kGradWeights.make(shape, o.x, o.y, o.weights, o.workspace);
                         return [call] { call(Step()); };
                       }});
     }
@@ -103,12 +165,20 @@ struct Products {
       candidates.push_back(std::move(kernel));
     }
     if (candidates.empty()) {
-      fail("cuDNN has no way to compute {} on {}", convolution.key(), gpu().name());
+      fail("there is no way to compute {} on {}", convolution.key(), gpu().name());
     }
-    const std::string key =
-        fmt::format("{} by cuDNN {}{} on {}", convolution.key(), cudnn_version(),
-                    candidates.back().implementation == kOurs ? " or loops" : "", gpu().name());
+    const std::string key = fmt::format("{} by {} on {}", convolution.key(), libraries(candidates),
+                                        gpu().name());
     return choose(context, key, std::move(candidates));
+  }
+
+  /// Whose choices these are.
+  std::string libraries(const std::vector<PreparedKernel>& candidates) const {
+    std::string all = "cuDNN " + cudnn_version();
+    if (candidates.back().implementation == kOurs) all += " or loops";
+    if (!is_dense() || !gpu().index()) return all;
+    return fmt::format("{} or cuBLASLt {} with epilogue {}", all, cublaslt_version(),
+                       static_cast<int>(epilogue()));
   }
 
   const PrepareContext& context;
@@ -125,18 +195,19 @@ Call in_turn(std::function<void()> products, Call rest) {
 
 PreparedKernel prepare(const PrepareContext& context) {
   const Products p(context);
-  const bool with_bias = context.node.has_input(2);
-  const Activation activation =
-      p.is_dense() ? context.node.attrs<DenseAttributes>().activation : Activation::none;
+  const bool with_bias = p.with_bias();
   return p.best({p.input(0), p.input(1), with_bias ? p.bias() : Layout{}}, {p.result()}, 0,
-                [=, output = p.output](const Way& way, const Operands& o, void* workspace) {
-                  const auto bias = static_cast<const float*>(with_bias ? o.inputs[2] : nullptr);
+                [=, output = p.output, activation = p.activation()](
+                    const Way& way, const Operands& o, void* workspace) {
+                  void* const bias = with_bias ? o.inputs[2] : nullptr;
                   Call rest;
-                  if (with_bias || activation != Activation::none) {
-                    rest = kBias.add(output, activation, o.outputs[0], bias);
+                  if (!way.whole && (bias || activation != Activation::none)) {
+                    rest = kBias.add(output, activation, o.outputs[0],
+                                     static_cast<const float*>(bias));
                   }
-                  return in_turn(way.bind(o.inputs[0], o.inputs[1], o.outputs[0], workspace),
-                                 std::move(rest));
+                  return in_turn(
+                      way.bind({o.inputs[0], o.inputs[1], o.outputs[0], bias, workspace}),
+                      std::move(rest));
                 });
 }
 
@@ -144,24 +215,26 @@ PreparedKernel prepare_grad_input(const PrepareContext& context) {
   const Products p(context);
   return p.best({p.input(0), p.input(1)}, {p.result()}, 0,
                 [](const Way& way, const Operands& o, void* workspace) {
-                  return in_turn(way.bind(o.outputs[0], o.inputs[1], o.inputs[0], workspace), {});
+                  return in_turn(
+                      way.bind({o.outputs[0], o.inputs[1], o.inputs[0], nullptr, workspace}), {});
                 });
 }
 
 PreparedKernel prepare_grad_weights(const PrepareContext& context) {
   const Products p(context);
   std::vector<Layout> outputs{p.result()};
-  const bool with_bias = context.node.outputs.size() > 1;
+  const bool with_bias = p.with_bias();
   if (with_bias) outputs.push_back(p.bias());
   return p.best({p.input(0), p.input(1)}, outputs, with_bias ? kBias.scratch_bytes(p.output) : 0,
                 [=, output = p.output](const Way& way, const Operands& o, void* workspace) {
+                  void* const bias = with_bias ? o.outputs[1] : nullptr;
                   Call rest;
-                  if (with_bias) {
-                    rest = kBias.sum(output, o.inputs[1], static_cast<float*>(o.outputs[1]),
-                                     o.scratch);
+                  if (!way.whole && bias) {
+                    rest = kBias.sum(output, o.inputs[1], static_cast<float*>(bias), o.scratch);
                   }
-                  return in_turn(way.bind(o.inputs[0], o.outputs[0], o.inputs[1], workspace),
-                                 std::move(rest));
+                  return in_turn(
+                      way.bind({o.inputs[0], o.outputs[0], o.inputs[1], bias, workspace}),
+                      std::move(rest));
                 });
 }
 
