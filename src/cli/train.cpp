@@ -110,7 +110,8 @@ Json to_json(const TrainResult& r) {
                                {"host", lost.host},
                                {"epoch", lost.epoch},
                                {"seconds", lost.seconds},
-                               {"pause_seconds", lost.pause}});
+                               {"pause_seconds", lost.pause},
+                               {"repeated_samples", lost.repeated_samples}});
   }
   j["precision"] = precision_name(o);
   j["seed"] = o.seed;
@@ -332,8 +333,9 @@ void print_summary(std::FILE* out, const TrainResult& r) {
     put_wrapped(
         out, "  lost      ",
         fmt::format("rank {} on {} after {:.1f} s, in epoch {}; the others went on {:.2f} s "
-                    "later, and left no sample out",
-                    lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause));
+                    "later, left no sample out, and trained again on {}",
+                    lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause,
+                    grouped(lost.repeated_samples)));
   }
   print_memory(out, r);
   const std::string folder = printable(*o.out);

@@ -188,6 +188,12 @@ int64_t Engine::run(const Segment& segment) {
   return batches_done();
 }
 
+int64_t Engine::steps_done() const {
+  int64_t steps = 0;
+  for (int j = 0; j < learners(); ++j) steps += landed(j);
+  return steps;
+}
+
 void Engine::give_up() {
   fail(std::current_exception());
   segment_.source->cancel();

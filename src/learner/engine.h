@@ -108,6 +108,8 @@ class Engine {
   /// Rethrows what a learner failed with, after which only the destructor may be called, and where
   /// that is the loss of a rank, salvage.
   int64_t run(const Segment& segment);
+  /// That its learners have made in the last segment, also if it has failed.
+  int64_t steps_done() const;
 
   EngineState state() const;
   /// After RankLost, any number of times: makes state() and snapshot() of use, which are those

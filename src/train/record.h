@@ -70,6 +70,7 @@ struct RankLoss {
   int64_t epoch;   // from 1
   double seconds;  // from the beginning of the run, or of its going on, until it was noticed
   double pause;    // in seconds: from then until the others went on
+  int64_t repeated_samples;  // on which the others had trained, and train again
 };
 
 /// From a place between two steps on, so many learners train on each device.

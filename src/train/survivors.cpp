@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "comm/world.h"
 #include "core/error.h"
@@ -88,13 +89,15 @@ class Losses {
         using Role = World::Role;
         for (const LostRank& rank : world()->recover(trainer ? Role::rank : Role::spare)) {
           observer_.note(fmt::format("rank {} on {} is lost", rank.rank, rank.host));
-          all_.push_back({rank.rank, rank.host, 1, seconds(noticed_ - begin_), 0});
+          all_.push_back({rank.rank, rank.host, 1, seconds(noticed_ - begin_), 0, 0});
         }
         if (world()->is_done()) return {};
         std::optional<Checkpoint> own;
         if (trainer) own = trainer->salvage();
         world()->take_in_spares();
         if (world()->is_spare()) return {};
+        const auto repeated = of_all_ranks(trainer ? trainer->samples_to_repeat() : 0);
+        repeated_ = std::accumulate(repeated.begin(), repeated.end(), int64_t{0});
         return state_of_survivors(own ? &*own : from);
       } catch (const RankLost&) {
         // One more.
@@ -107,6 +110,7 @@ class Losses {
     if (told_ == all_.size()) return;
     for (; told_ < all_.size(); ++told_) {
       all_[told_].pause = pause;
+      all_[told_].repeated_samples = repeated_;
       if (from) all_[told_].epoch = from->position.epoch + 1;
     }
     const int ranks = world_size();
@@ -126,6 +130,7 @@ class Losses {
   Observer& observer_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point noticed_;
+  int64_t repeated_ = 0;  // samples, because of the last losses
   std::vector<RankLoss> all_;
   size_t told_ = 0;  // whose pause is known
 };

@@ -335,9 +335,11 @@ bool Trainer::train_segment() {
     search_.progress(done);
   };
   search_.begin_segment();
+  in_segment_ = true;
   const int64_t done = run(segment);
   const bool to_stop = ranks_ && meet(first, done, seconds_since(start));
   report(first, done, done == segment.batches);
+  in_segment_ = false;
   position_.seconds = before + seconds_since(start);
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().threads();
 

@@ -39,6 +39,10 @@ class Trainer {
   /// to, of use until the trainer changes or goes. The segment under way, of about half a second,
   /// is to be done again.
   Checkpoint salvage();
+  /// How many of that segment's samples this rank's learners have trained on.
+  int64_t samples_to_repeat() const {
+    return in_segment_ ? engine().steps_done() * config_.batch : 0;
+  }
   int64_t epochs() const { return std::ssize(history_); }
 
  private:
@@ -65,7 +69,7 @@ class Trainer {
   void begin_batches();
   void move_rate();
   void tell_team();
-  Engine& engine() { return *team_->engine; }
+  Engine& engine() const { return *team_->engine; }
 
   /// These return false if they were asked to stop in between.
   bool train_epoch();
@@ -115,6 +119,7 @@ class Trainer {
   std::vector<float> losses_;           // of a segment, by batch
   std::optional<RankSegments> ranks_;   // of a cluster
   Position position_;
+  bool in_segment_ = false;  // whose batches the position does not count yet
   std::vector<EpochRecord> history_;
   StepRecorder recorder_;
   LearnerSearch search_;
