@@ -1,6 +1,7 @@
 // Our GPU kernels, run by fibres, against the reference in double: every case of every op, and
 // whole nets, whose convolutions and dense layers are the reference's.
 #include "kernels/cuda/bias.h"
+#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/grad_weights.h"
 #include "support/against_reference.h"
 
@@ -154,6 +155,83 @@ TEST(GpuKernels, AddUpTheGradientOfWeights) {
       SCOPED_TRACE(fmt::format("{} channels, {} x {}", shape.x.channels, shape.axes[0].kernel,
                                shape.axes[1].kernel));
       expect_plain_grad_weights(shape);
+    }
+  }
+}
+
+/// By a function of ours and by plain sums, of bf16 as well.
+template <typename T>
+void expect_plain_dense(const FewRowsShape& s, Activation activation) {
+  const auto numbers = [](int64_t count, int64_t from) {
+    std::vector<T> all;
+    for (int64_t i = 0; i < count; ++i) all.push_back(T(float((i * 7 + from) % 23 - 11) / 16));
+    return all;
+  };
+  const auto x = numbers(s.rows * s.inputs, 1), weights = numbers(s.outputs * s.inputs, 5),
+             dy = numbers(s.rows * s.outputs, 3);
+  const std::vector<float> bias = small_numbers(s.outputs);
+  const auto at = [](const auto& m, int64_t i) { return double(float(m[static_cast<size_t>(i)])); };
+  std::vector<float> y, dx, dweights, dbias;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    for (int64_t o = 0; o < s.outputs; ++o) {
+      double sum = at(bias, o);
+      for (int64_t c = 0; c < s.inputs; ++c) {
+        sum += at(x, r * s.inputs + c) * at(weights, o * s.inputs + c);
+      }
+      y.push_back(static_cast<float>(activation == Activation::relu ? std::max(0., sum) : sum));
+    }
+    for (int64_t c = 0; c < s.inputs; ++c) {
+      double sum = 0;
+      for (int64_t o = 0; o < s.outputs; ++o) {
+        sum += at(dy, r * s.outputs + o) * at(weights, o * s.inputs + c);
+      }
+      dx.push_back(static_cast<float>(sum));
+    }
+  }
+  for (int64_t o = 0; o < s.outputs; ++o) {
+    double of_bias = 0;
+    for (int64_t r = 0; r < s.rows; ++r) of_bias += at(dy, r * s.outputs + o);
+    dbias.push_back(static_cast<float>(of_bias));
+    for (int64_t c = 0; c < s.inputs; ++c) {
+      double sum = 0;
+      for (int64_t r = 0; r < s.rows; ++r) {
+        sum += at(dy, r * s.outputs + o) * at(x, r * s.inputs + c);
+      }
+      dweights.push_back(static_cast<float>(sum));
+    }
+  }
+  const double most = std::is_same_v<T, float> ? 1e-6 : 5e-3;
+  const auto expect = [&](const std::vector<T>& found, const std::vector<float>& expected) {
+    EXPECT_LE(relative_error(std::vector<float>(found.begin(), found.end()), expected), most);
+  };
+  ASSERT_TRUE(fibres::kFewRows.is_made_for(s));
+  std::vector<T> found_y(y.size(), T(NAN)), found_dx(dx.size(), T(NAN)),
+      found_dweights(dweights.size(), T(NAN));
+  std::vector<float> found_dbias(dbias.size(), NAN);
+  fibres::kFewRows.forward(s, activation, x.data(), weights.data(), bias.data(),
+                           found_y.data())(Step());
+  fibres::kFewRows.grad_input(s, dy.data(), weights.data(), found_dx.data())(Step());
+  fibres::kFewRows.grad_weights(s, x.data(), dy.data(), found_dweights.data(),
+                                found_dbias.data())(Step());
+  expect(found_y, y);
+  expect(found_dx, dx);
+  expect(found_dweights, dweights);
+  EXPECT_LE(relative_error(found_dbias, dbias), 1e-6);
+}
+
+TEST(GpuKernels, ComputeDenseLayersOfFewRows) {
+  for (const auto& [rows, inputs, outputs] : {std::array<int64_t, 3>{16, 64, 12},
+                                              {1, 5, 3},
+                                              {7, 300, 10},
+                                              {17, 33, 1},
+                                              {64, 16, 40},
+                                              {33, 1100, 6},
+                                              {16, 4100, 2},
+                                              {4, 8, 700}}) {
+    SCOPED_TRACE(fmt::format("{} rows, {} inputs, {} outputs", rows, inputs, outputs));
+    for (const Activation activation : {Activation::none, Activation::relu}) {
+      expect_plain_dense<float>({DType::f32, rows, inputs, outputs}, activation);
+      expect_plain_dense<bf16>({DType::bf16, rows, inputs, outputs}, activation);
     }
   }
 }

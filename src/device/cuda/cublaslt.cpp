@@ -99,8 +99,8 @@ cudaDataType_t type_of(DType dtype) {
 
 cublasLtMatrixLayoutOpaque_t layout_of(DType dtype, int64_t rows, int64_t columns) {
   cublasLtMatrixLayoutOpaque_t layout;
-  expect(cublaslt().init_layout(&layout, sizeof layout, type_of(dtype),
-                                static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
+  expect(cublaslt().init_layout(&layout, sizeof layout, type_of(dtype), static_cast<uint64_t>(rows),
+                                static_cast<uint64_t>(columns), rows),
          kDescribing);
   return layout;
 }

@@ -37,7 +37,8 @@ class MatrixPlan {
  private:
   friend std::vector<MatrixPlan> matrix_plans(const MatrixProduct& product, int gpu);
   struct Described;
-  MatrixPlan(std::shared_ptr<const Described> product, const cublasLtMatmulHeuristicResult_t& found);
+  MatrixPlan(std::shared_ptr<const Described> product,
+             const cublasLtMatmulHeuristicResult_t& found);
 
   std::shared_ptr<const Described> product_;
   cublasLtMatmulAlgo_t algorithm_;

@@ -1,5 +1,5 @@
-// Convolutions and dense layers on a GPU: by cuDNN, dense layers by cuBLASLt as well, and gradients
-// of weights by a kernel of ours.
+// Convolutions and dense layers on a GPU: by cuDNN, dense layers by cuBLASLt as well, and by
+// kernels of ours those of few rows, and gradients of a convolution's weights.
 #include <fmt/format.h>
 
 #include <map>
@@ -10,6 +10,7 @@
 #include "device/cuda/gpu.h"
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/convolution_plans.h"
+#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/grad_weights.h"
 #include "kernels/measure.h"
 #include "ops/dense.h"
@@ -20,7 +21,7 @@ namespace {
 using Pass = Convolution::Pass;
 
 constexpr size_t kAlignment = 256;  // of a library's workspace
-constexpr const char* kOurs = "loops";
+constexpr const char *kOurs = "loops", *kFew = "few rows";
 
 std::byte* aligned(std::byte* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
@@ -102,7 +103,7 @@ struct Products {
     const int64_t rows = c.x[0], inputs = c.x[1], outputs = c.y[1];
     MatrixProduct product{outputs, rows,    inputs, true,
                           false,   c.dtype, c.tf32, epilogue};  // weights, x -> y
-    if (c.pass == Pass::grad_input) {  // weights, y -> x
+    if (c.pass == Pass::grad_input) {                           // weights, y -> x
       product.rows = inputs, product.inner = outputs, product.transpose_a = false;
     }
     if (c.pass == Pass::grad_weights) {  // x, y -> weights
@@ -135,8 +136,29 @@ struct Products {
                         return plan.bind(o.x, o.weights, o.y, o.workspace);
                       }});
     }
+    is_dense() ? add_few_rows(ways) : add_grad_weights(ways);
+    return ways;
+  }
+
+  void add_few_rows(std::vector<Way>& ways) const {
+    const Convolution& c = convolution;
+    const FewRowsShape shape{context.precision, c.x[0], c.x[1], c.y[1]};
+    if (!kFewRows.is_made_for(shape)) return;
+    ways.push_back(
+        {kFew, 0, true, [=, pass = c.pass, activation = activation()](const Addresses& o) {
+           auto* const bias = static_cast<float*>(o.bias);
+           const Call call = pass == Pass::forward
+                                 ? kFewRows.forward(shape, activation, o.x, o.weights, bias, o.y)
+                             : pass == Pass::grad_input
+                                 ? kFewRows.grad_input(shape, o.y, o.weights, o.x)
+                                 : kFewRows.grad_weights(shape, o.x, o.y, o.weights, bias);
+           return [call] { call(Step()); };
+         }});
+  }
+
+  void add_grad_weights(std::vector<Way>& ways) const {
     const bool in_groups = convolution.weights[1] != convolution.x[1];
-    if (is_dense() || in_groups || convolution.pass != Pass::grad_weights) return ways;
+    if (in_groups || convolution.pass != Pass::grad_weights) return;
     const auto images = [](const Shape& s) { return GradWeightsShape::Images{s[2], s[3], s[1]}; };
     const GradWeightsShape shape{context.precision, convolution.x[0], images(convolution.x),
                                  images(convolution.y), convolution.axes};
@@ -147,7 +169,6 @@ struct Products {
                         return [call] { call(Step()); };
                       }});
     }
-    return ways;
   }
 
   /// The best way. `bind(way, operands, workspace)` is its call; the scratch begins with
@@ -167,15 +188,16 @@ struct Products {
     if (candidates.empty()) {
       fail("there is no way to compute {} on {}", convolution.key(), gpu().name());
     }
-    const std::string key = fmt::format("{} by {} on {}", convolution.key(), libraries(candidates),
-                                        gpu().name());
+    const std::string key =
+        fmt::format("{} by {} on {}", convolution.key(), libraries(candidates), gpu().name());
     return choose(context, key, std::move(candidates));
   }
 
   /// Whose choices these are.
   std::string libraries(const std::vector<PreparedKernel>& candidates) const {
     std::string all = "cuDNN " + cudnn_version();
-    if (candidates.back().implementation == kOurs) all += " or loops";
+    const std::string& last = candidates.back().implementation;
+    if (last == kOurs || last == kFew) all += " or " + last;
     if (!is_dense() || !gpu().index()) return all;
     return fmt::format("{} or cuBLASLt {} with epilogue {}", all, cublaslt_version(),
                        static_cast<int>(epilogue()));
@@ -196,28 +218,27 @@ Call in_turn(std::function<void()> products, Call rest) {
 PreparedKernel prepare(const PrepareContext& context) {
   const Products p(context);
   const bool with_bias = p.with_bias();
-  return p.best({p.input(0), p.input(1), with_bias ? p.bias() : Layout{}}, {p.result()}, 0,
-                [=, output = p.output, activation = p.activation()](
-                    const Way& way, const Operands& o, void* workspace) {
-                  void* const bias = with_bias ? o.inputs[2] : nullptr;
-                  Call rest;
-                  if (!way.whole && (bias || activation != Activation::none)) {
-                    rest = kBias.add(output, activation, o.outputs[0],
-                                     static_cast<const float*>(bias));
-                  }
-                  return in_turn(
-                      way.bind({o.inputs[0], o.inputs[1], o.outputs[0], bias, workspace}),
-                      std::move(rest));
-                });
+  return p.best(
+      {p.input(0), p.input(1), with_bias ? p.bias() : Layout{}}, {p.result()}, 0,
+      [=, output = p.output, activation = p.activation()](const Way& way, const Operands& o,
+                                                          void* workspace) {
+        void* const bias = with_bias ? o.inputs[2] : nullptr;
+        Call rest;
+        if (!way.whole && (bias || activation != Activation::none)) {
+          rest = kBias.add(output, activation, o.outputs[0], static_cast<const float*>(bias));
+        }
+        return in_turn(way.bind({o.inputs[0], o.inputs[1], o.outputs[0], bias, workspace}),
+                       std::move(rest));
+      });
 }
 
 PreparedKernel prepare_grad_input(const PrepareContext& context) {
   const Products p(context);
-  return p.best({p.input(0), p.input(1)}, {p.result()}, 0,
-                [](const Way& way, const Operands& o, void* workspace) {
-                  return in_turn(
-                      way.bind({o.outputs[0], o.inputs[1], o.inputs[0], nullptr, workspace}), {});
-                });
+  return p.best(
+      {p.input(0), p.input(1)}, {p.result()}, 0,
+      [](const Way& way, const Operands& o, void* workspace) {
+        return in_turn(way.bind({o.outputs[0], o.inputs[1], o.inputs[0], nullptr, workspace}), {});
+      });
 }
 
 PreparedKernel prepare_grad_weights(const PrepareContext& context) {
