@@ -37,7 +37,7 @@ Examples:
   scripts/gpu-check --pack build/gpu-check.tar.gz   for a machine that cannot build: unpack it there
   scripts/gpu-check --out results                   there, or where Crossbow was built
   scripts/gpu-check --stages speed --models lenet --batches 16 --precisions f32
-  scripts/gpu-check --stages hogbatch --w8a w8a.gz --train-seconds 12
+  scripts/gpu-check --stages hogbatch --w8a w8a.gz --train-seconds 4 --seeds 3
   scripts/gpu-check --stages accuracy --cifar cifar-10-batches-bin --epochs 30 --seeds 3
 """
 
@@ -89,7 +89,7 @@ def parse_arguments():
     add("--w8a", type=pathlib.Path, metavar="FILE", help="w8a in LIBSVM's format, for hogbatch")
     add("--cifar", type=pathlib.Path, metavar="DIR", help="CIFAR-10's binary files, for accuracy")
     add("--epochs", type=int, default=30, metavar="N", help="of accuracy, at most (default 30)")
-    add("--seeds", type=int, default=1, metavar="N", help="of accuracy, 1 to N (default 1)")
+    add("--seeds", type=int, default=1, metavar="N", help="of accuracy and hogbatch, 1 to N (default 1)")
     args = parser.parse_args()
     for option, chosen, known in (("stages", args.stages, STAGES), ("models", args.models, NETS)):
         for name in set(chosen) - set(known):

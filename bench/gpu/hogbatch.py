@@ -7,7 +7,7 @@ import typing
 from bench import Failed, log
 from bench.gpu import ours
 from bench.gpu.jobs import Job
-from bench.hogbatch.curves import plot, text_of
+from bench.hogbatch.curves import best_of, plot, text_of
 from bench.hogbatch.loss import LOGGED_ROWS, MODEL, RECIPE
 from bench.hogbatch.training import train
 from bench.learning.results import select
@@ -27,57 +27,59 @@ NEEDED = 12  # seconds that must be left beside those of the training
 class Side(typing.NamedTuple):
     options: tuple
     rows: int  # of what counts as a step between two losses: a smallest batch for each learner
-    rates: tuple  # the likelier first, from docs/hogbatch.md
     alone: bool = False  # one processor
 
 
+def on_gpu(batch):
+    return Side((*ON_GPU, *HOGBATCH, "--worker", f"replica:batch={batch}"), 512, alone=True)
+
+
+# The same processors together, and alone with batches of theirs.
 MAIN = {
-    "adaptive-hogbatch, CPU and GPU": Side(
-        ("--sync", "adaptive-hogbatch", *BOTH), THREADS + 1, (0.3, 0.1)
-    ),
-    "GPU alone, batch 8192": Side(
-        (*ON_GPU, *HOGBATCH, "--worker", "replica:batch=512-8192"), 512, (0.1, 0.3), alone=True
-    ),
-    "CPU alone, batch 1": Side((*HOGBATCH, *LIVE), THREADS, (0.1, 0.3), alone=True),
-}
-SIDES = {
-    **MAIN,
-    "hogbatch, CPU and GPU": Side((*HOGBATCH, *BOTH), THREADS + 1, (0.1, 0.3)),
-    "GPU, 8 sma learners, batch 16": Side((*ON_GPU, *SMA, "--batch", "16"), 8 * 16, (0.3, 0.1)),
-}
-# The same processors alone, with batches that may suit them better.
-OTHERS = {
-    "GPU alone, batch 512": Side(
-        (*ON_GPU, *HOGBATCH, "--worker", "replica:batch=512"), 512, (0.1, 0.3), alone=True
-    ),
+    "adaptive-hogbatch, CPU and GPU": Side(("--sync", "adaptive-hogbatch", *BOTH), THREADS + 1),
+    "GPU alone, batch 8192": on_gpu("512-8192"),
     "CPU alone, batch 64": Side(
-        (*HOGBATCH, "--worker", f"live:threads={THREADS},batch=64"),
-        THREADS * 64,
-        (0.3, 0.1),
-        alone=True,
+        (*HOGBATCH, "--worker", f"live:threads={THREADS},batch=64"), THREADS * 64, alone=True
     ),
+    "GPU alone, batch 512": on_gpu("512"),
+    "CPU alone, batch 1": Side((*HOGBATCH, *LIVE), THREADS, alone=True),
 }
-ALL = {**SIDES, **OTHERS}
-FIRST, REST = ("like-covtype", "w8a"), ("like-real-sim", "like-delicious")
+OTHERS = {
+    "hogbatch, CPU and GPU": Side((*HOGBATCH, *BOTH), THREADS + 1),
+    "GPU, 8 sma learners, batch 16": Side((*ON_GPU, *SMA, "--batch", "16"), 8 * 16),
+}
+ALL = {**MAIN, **OTHERS}
+# The likelier first, of sets for which they are not RATES; a loss of like-delicious is a mean over
+# its classes.
+RATES = (0.1, 0.3)
+RATES_OF = {"like-real-sim": (0.03, 0.1), "like-delicious": (3, 30)}
+SETS = ("like-covtype", "w8a", "like-delicious", "like-w8a", "like-real-sim")
 LOSSES = {"like-delicious": ("--loss", "sigmoid")}  # a row has a set of classes
 
 
-def order(args):
-    """All jobs, what matters most first."""
+def job_of(args, data, side, rate, seed):
+    shared = {"seed": seed, "seconds": args.train_seconds, "model": MODEL}
+    return Job("hogbatch", {"data": data, "side": side, "rate": rate, **shared})
 
-    def jobs(sets, sides, turn):
-        sets = [data for data in sets if data != "w8a" or args.w8a]
-        cases = [(data, side, ALL[side].rates[turn]) for data in sets for side in sides]
-        names = ("data", "side", "rate")
-        shared = {"seed": 1, "seconds": args.train_seconds, "model": MODEL}
-        return [Job("hogbatch", {**dict(zip(names, case)), **shared}) for case in cases]
 
-    return [
-        *(*jobs(FIRST, MAIN, 0), *jobs(FIRST, MAIN, 1), *jobs(REST, MAIN, 0)),
-        *(*jobs(FIRST, SIDES, 0), *jobs(FIRST, OTHERS, 0), *jobs(FIRST, SIDES, 1)),
-        *(*jobs(REST, SIDES, 0), *jobs(REST, SIDES, 1)),
-        *(*jobs(FIRST, OTHERS, 1), *jobs(REST, OTHERS, 0), *jobs(REST, OTHERS, 1)),
-    ]
+def next_jobs(args, results):
+    """What matters most first: of the main sides all rates, and further seeds at the better."""
+    sets = [data for data in SETS if data != "w8a" or args.w8a]
+    for sides in (MAIN, OTHERS):
+        cases = [(data, side) for data in sets for side in sides]
+        first = {}
+        for turn in (0, 1):
+            for data, side in cases:
+                rate = RATES_OF.get(data, RATES)[turn]
+                job = job_of(args, data, side, rate, 1)
+                first.setdefault((data, side), []).append(job)
+                yield job
+        for seed in range(2, args.seeds + 1):
+            for (data, side), jobs in first.items():
+                found = [record for record in map(results.find, jobs) if record]
+                if any(record["history"] for record in found):
+                    rate = best_of(found)[0]["job"]["rate"]
+                    yield job_of(args, data, side, rate, seed)
 
 
 def options_of(args, job):
@@ -92,7 +94,7 @@ def options_of(args, job):
 
 def stage(args, results, left):
     whole = True
-    for job in order(args):
+    for job in next_jobs(args, results):
         if results.find(job):
             continue
         seconds = job.fields["seconds"]
@@ -109,9 +111,8 @@ def stage(args, results, left):
                 break
             record = {"history": [], "failure": str(failure)}
         results.add(job, record)
-        log(
-            f"  {job.fields['data']}, {job.fields['side']}, {job.fields['rate']}: {text_of(record)}"
-        )
+        told = ", ".join(str(job.fields[name]) for name in ("data", "side", "rate", "seed"))
+        log(f"  {told}: {text_of(record)}")
     records = [r for r in select(results.lines.values(), stage="hogbatch") if r["history"]]
     if records:
         plot(records, args.out)

@@ -1,4 +1,7 @@
-"""What the stage hogbatch has measured, as tables."""
+"""What the stage hogbatch has measured, as tables: medians of seeds, at the rate that is best with
+the first."""
+
+import statistics
 
 from bench import table
 from bench.gpu.hogbatch import ALL
@@ -10,39 +13,39 @@ WORKERS = ("worker", "updates", "rows", "batches", "busy")
 
 
 def best_runs(records):
-    """Of each side the run at the better rate."""
+    """Of each side the runs at the better rate."""
     by_side = group(records, lambda job: job["side"])
-    return {side: best_of(by_side[side])[0] for side in ALL if side in by_side}
+    return {side: best_of(by_side[side]) for side in ALL if side in by_side}
 
 
-def epoch_seconds(record, epoch_rows):
-    if not epoch_rows:
-        return "–"
-    return f"{epoch_rows / rows_a_second(record):.2f}"
+def median_of(runs, value):
+    return statistics.median(map(value, runs))
 
 
 def losses(best):
-    least = {side: curve(record)[-1][1] for side, record in best.items()}
+    least = {side: median_of(runs, lambda r: curve(r)[-1][1]) for side, runs in best.items()}
     goals = [loss for side, loss in least.items() if ALL[side].alone] or list(least.values())
     # A side that ends no epoch knows an epoch's rows from those that do.
-    epoch_rows = next((r["epoch_rows"] for r in best.values() if r["epoch_rows"]), None)
+    known = [r["epoch_rows"] for runs in best.values() for r in runs if r["epoch_rows"]]
     goal = min(goals)
-    header = ["side", "rate", "least training loss", f"s to {goal:.4f}, the best alone"]
-    rows = [
-        [
-            *(side, f"{record['job']['rate']:g}", f"{least[side]:.4f}"),
-            *(seconds_text([record], goal), epoch_seconds(record, epoch_rows)),
-            f"{rows_a_second(record):,.0f}",
-        ]
-        for side, record in best.items()
-    ]
+    header = ["side", "rate", "seeds", "least training loss", f"s to {goal:.4f}, the best alone"]
+    rows = []
+    for side, runs in best.items():
+        speed = median_of(runs, rows_a_second)
+        rows.append(
+            [
+                *(side, f"{runs[0]['job']['rate']:g}", len(runs), f"{least[side]:.4f}"),
+                *(seconds_text(runs, goal), f"{known[0] / speed:.2f}" if known else "–"),
+                f"{speed:,.0f}",
+            ]
+        )
     return table([*header, "s an epoch", "rows/s"], rows)
 
 
 def shares(best):
-    """Of all workers of the sides that have any."""
+    """Of all workers of the sides that have any, with the first seed."""
     rows = []
-    for side, record in best.items():
+    for side, (record, *_) in best.items():
         workers = record["workers"] or []
         sums = {key: max(1, sum(w[key] for w in workers)) for key in ("updates", "rows")}
         for worker in workers:
@@ -60,7 +63,7 @@ def tables(results):
     found = [record for record in records if record["history"]]
     for data, of_data in group(found, lambda job: job["data"]).items():
         best = best_runs(of_data)
-        yield f"## CPU and GPU, {data}: loss over seconds, one seed\n\n{losses(best)}"
+        yield f"## CPU and GPU, {data}: loss over seconds\n\n{losses(best)}"
         yield shares(best)
     failures = [record for record in records if not record["history"]]
     if failures:

@@ -220,19 +220,19 @@ void expect_plain_dense(const FewRowsShape& s, Activation activation) {
 }
 
 TEST(GpuKernels, ComputeDenseLayersOfFewRows) {
-  for (const auto& [rows, inputs, outputs] : {std::array<int64_t, 3>{16, 64, 12},
+  for (const auto& [rows, inputs, outputs] : {std::array<int64_t, 3>{16, 20, 12},
                                               {1, 5, 3},
-                                              {7, 300, 10},
+                                              {7, 44, 10},
                                               {17, 33, 1},
-                                              {64, 16, 40},
-                                              {33, 1100, 6},
-                                              {16, 4100, 2},
-                                              {4, 8, 700}}) {
+                                              {64, 8, 10},
+                                              {33, 4, 6},
+                                              {16, 1100, 1},
+                                              {1, 4096, 1},
+                                              {4, 8, 140}}) {
     SCOPED_TRACE(fmt::format("{} rows, {} inputs, {} outputs", rows, inputs, outputs));
-    for (const Activation activation : {Activation::none, Activation::relu}) {
-      expect_plain_dense<float>({DType::f32, rows, inputs, outputs}, activation);
-      expect_plain_dense<bf16>({DType::bf16, rows, inputs, outputs}, activation);
-    }
+    const Activation activation = rows % 2 == 0 ? Activation::relu : Activation::none;
+    expect_plain_dense<float>({DType::f32, rows, inputs, outputs}, activation);
+    expect_plain_dense<bf16>({DType::bf16, rows, inputs, outputs}, activation);
   }
 }
 
