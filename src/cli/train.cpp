@@ -333,7 +333,7 @@ void print_summary(std::FILE* out, const TrainResult& r) {
     put_wrapped(
         out, "  lost      ",
         fmt::format("rank {} on {} after {:.1f} s, in epoch {}; the others went on {:.2f} s "
-                    "later, left no sample out, and trained again on {}",
+                    "later, left no sample out, and trained again on {} of them",
                     lost.rank, lost.host, lost.seconds, lost.epoch, lost.pause,
                     grouped(lost.repeated_samples)));
   }

@@ -162,6 +162,7 @@ std::span<const Workspace> Engine::evaluation_workspaces() const {
 int64_t Engine::run(const Segment& segment) {
   segment_ = segment;
   for (auto& landed : landed_) landed = 0;
+  samples_done_ = 0;
   begin(segment_);
   workers_.start([this, queues = queues_of_thread()](int worker) {
     if (worker % queues > 0) return;
@@ -186,12 +187,6 @@ int64_t Engine::run(const Segment& segment) {
   }
   end(segment_);
   return batches_done();
-}
-
-int64_t Engine::steps_done() const {
-  int64_t steps = 0;
-  for (int j = 0; j < learners(); ++j) steps += landed(j);
-  return steps;
 }
 
 void Engine::give_up() {
@@ -229,6 +224,7 @@ void Engine::land(int learner, Flight& flight) {
     const double loss = this->learner(learner).mean_loss(flight.part_losses(), load.batch->rows);
     std::fill_n(segment_.losses.begin() + (load.first - segment_.first_batch), load.count,
                 static_cast<float>(loss));
+    samples_done_.fetch_add(load.batch->rows, std::memory_order_relaxed);
     give_back_batch(flight);
   }
   landed_[static_cast<size_t>(learner)].store(flight.number + 1, std::memory_order_release);

@@ -108,8 +108,8 @@ class Engine {
   /// Rethrows what a learner failed with, after which only the destructor may be called, and where
   /// that is the loss of a rank, salvage.
   int64_t run(const Segment& segment);
-  /// That its learners have made in the last segment, also if it has failed.
-  int64_t steps_done() const;
+  /// On which its learners have trained in the last segment, also if it has failed.
+  int64_t samples_done() const { return samples_done_.load(std::memory_order_relaxed); }
 
   EngineState state() const;
   /// After RankLost, any number of times: makes state() and snapshot() of use, which are those
@@ -277,6 +277,7 @@ class Engine {
   std::vector<Flights> flights_;       // by learner
   std::vector<std::unique_ptr<Learner>> learners_;
   std::vector<std::atomic<int64_t>> landed_;  // by learner
+  std::atomic<int64_t> samples_done_{0};
   Replica snapshot_;
   NoiseScale noise_scale_;
   std::vector<Buffer> frozen_;    // of each device but the first

@@ -115,6 +115,8 @@ std::vector<Case> cases() {
       make_case("images with relu", {2, 8, 3, 3}, 4, true, Activation::relu),
       make_case("512 to 512 with sigmoid", {16, 512}, 512, true, Activation::sigmoid, false),
       make_case("images, 1024 to 1000", {4, 64, 4, 4}, 1000, true, Activation::none, false),
+      make_case("33 rows with relu", {33, 20}, 18, true, Activation::relu, false),
+      make_case("64 rows, 1024 to 40", {64, 1024}, 40, true, Activation::none, false),
   };
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
+#include <utility>
 
 #include "comm/world.h"
 #include "core/error.h"
@@ -75,6 +75,22 @@ std::unique_ptr<RunFolder> inherit(const fs::path& path, const Checkpoint* from,
   return folder;
 }
 
+/// Of all ranks that are left, what they have come to: those that have ended a segment repeat
+/// nothing of it, nor do those that had not, as their state is that of the furthest.
+int64_t samples_to_repeat(std::optional<Trainer>& trainer, const Checkpoint* own) {
+  struct Segment {
+    int64_t epoch = -1, batch = 0, samples = 0;
+    std::pair<int64_t, int64_t> place() const { return {epoch, batch}; }
+  };
+  Segment mine;
+  if (own) mine = {own->position.epoch, own->position.batch, trainer->samples_to_repeat()};
+  const std::vector<Segment> all = of_all_ranks(mine);
+  const auto furthest = std::ranges::max(all, {}, &Segment::place).place();
+  int64_t samples = 0;
+  for (const Segment& of : all) samples += of.place() == furthest ? of.samples : 0;
+  return samples;
+}
+
 /// Who was lost in a run so far.
 class Losses {
  public:
@@ -96,9 +112,10 @@ class Losses {
         if (trainer) own = trainer->salvage();
         world()->take_in_spares();
         if (world()->is_spare()) return {};
-        const auto repeated = of_all_ranks(trainer ? trainer->samples_to_repeat() : 0);
-        repeated_ = std::accumulate(repeated.begin(), repeated.end(), int64_t{0});
-        return state_of_survivors(own ? &*own : from);
+        const int64_t repeated = samples_to_repeat(trainer, own ? &*own : nullptr);
+        auto state = state_of_survivors(own ? &*own : from);
+        repeated_ += repeated;
+        return state;
       } catch (const RankLost&) {
         // One more.
       }
@@ -113,6 +130,7 @@ class Losses {
       all_[told_].repeated_samples = repeated_;
       if (from) all_[told_].epoch = from->position.epoch + 1;
     }
+    repeated_ = 0;
     const int ranks = world_size();
     observer_.note(fmt::format("{} {} on after {:.2f} s{}", count(ranks, "rank"),
                                ranks == 1 ? "goes" : "go", pause,
@@ -130,7 +148,7 @@ class Losses {
   Observer& observer_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point noticed_;
-  int64_t repeated_ = 0;  // samples, because of the last losses
+  int64_t repeated_ = 0;  // samples, because of losses since the others went on
   std::vector<RankLoss> all_;
   size_t told_ = 0;  // whose pause is known
 };

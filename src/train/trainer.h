@@ -40,9 +40,7 @@ class Trainer {
   /// is to be done again.
   Checkpoint salvage();
   /// How many of that segment's samples this rank's learners have trained on.
-  int64_t samples_to_repeat() const {
-    return in_segment_ ? engine().steps_done() * config_.batch : 0;
-  }
+  int64_t samples_to_repeat() { return in_segment_ ? engine().samples_done() : 0; }
   int64_t epochs() const { return std::ssize(history_); }
 
  private:
@@ -69,7 +67,7 @@ class Trainer {
   void begin_batches();
   void move_rate();
   void tell_team();
-  Engine& engine() const { return *team_->engine; }
+  Engine& engine() { return *team_->engine; }
 
   /// These return false if they were asked to stop in between.
   bool train_epoch();

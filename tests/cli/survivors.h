@@ -17,7 +17,9 @@ namespace crossbow::testing {
 
 class SurvivorsTest : public ProgramTest {
  protected:
-  SurvivorsTest() : ProgramTest(/*training_images=*/176) {}
+  static constexpr int kTrainingImages = 176;
+
+  SurvivorsTest() : ProgramTest(kTrainingImages) {}
 
   void SetUp() override {
     look_for_no_leaks();

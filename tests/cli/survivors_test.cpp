@@ -44,6 +44,7 @@ TEST_F(Survivors, GoOnWhateverRankIsKilled) {
       ASSERT_EQ(run["lost_ranks"].size(), 1u);
       EXPECT_EQ(run["lost_ranks"][0]["rank"], victim);
       EXPECT_GE(run["lost_ranks"][0]["repeated_samples"], 0);
+      EXPECT_LE(run["lost_ranks"][0]["repeated_samples"], kTrainingImages);
       EXPECT_LT(run["history"].back()["train_loss"], run["history"][0]["train_loss"]);
       fs::remove_all(path("run"));
     }

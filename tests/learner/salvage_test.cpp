@@ -115,8 +115,8 @@ TEST_P(Salvage, KeepsTheLastExchangeAndEachLearnersWeights) {
       EXPECT_THROW(engine.run(data), RankLost);
       for (int times = 0; times < 2; ++times) engine->salvage();  // another rank is lost meanwhile
       EXPECT_EQ(engine->state().place.exchanges, good);
-      EXPECT_GE(engine->steps_done(), (good * period - 1) * kLearners);
-      EXPECT_LE(engine->steps_done(), kIterations * kLearners);
+      EXPECT_GE(engine->samples_done(), (good * period - 1) * kLearners * kRows);
+      EXPECT_LE(engine->samples_done(), kIterations * kLearners * kRows);
       EXPECT_EQ(engine->state().place.since_exchange, 0);
       const auto as_far =
           std::ranges::find_if(whole, [&](const auto& w) { return w->exchanges() == good; });

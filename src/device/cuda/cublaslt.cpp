@@ -69,15 +69,14 @@ void expect(cublasStatus_t status, std::string_view what) {
   fail("{}: cuBLASLt says {}", what, cublaslt().status_string(status));
 }
 
-/// Never destroyed: at the process's end cuBLASLt may have gone before. Whose mutex is
-/// capture_mutex().
-cublasLtHandle_t handle_of(int gpu) {
+/// Of the current GPU. Never destroyed: at the process's end cuBLASLt may have gone before. To be
+/// called under capture_mutex().
+cublasLtHandle_t handle() {
   static auto& all = *new std::map<int, cublasLtHandle_t>;
+  int gpu = 0;
+  check(cudaGetDevice(&gpu), "asking for the current GPU");
   cublasLtHandle_t& handle = all[gpu];
-  if (!handle) {
-    use_device(gpu);
-    expect(cublaslt().create(&handle), "preparing cuBLASLt");
-  }
+  if (!handle) expect(cublaslt().create(&handle), "preparing cuBLASLt");
   return handle;
 }
 
@@ -118,10 +117,6 @@ cublasLtMatmulDescOpaque_t description_of(const MatrixProduct& p) {
   return product;
 }
 
-bool has_vector(cublasLtEpilogue_t epilogue) {
-  return epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogue != CUBLASLT_EPILOGUE_RELU;
-}
-
 template <typename T>
 T setting(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t name) {
   T value{};
@@ -147,16 +142,14 @@ std::string name_of(const cublasLtMatmulAlgo_t& a) {
 
 /// As cuBLASLt wants it.
 struct MatrixPlan::Described {
-  Described(const MatrixProduct& p, int gpu)
-      : handle(handle_of(gpu)),
-        product(description_of(p)),
+  explicit Described(const MatrixProduct& p)
+      : product(description_of(p)),
         a(p.transpose_a ? layout_of(p.dtype, p.inner, p.rows)
                         : layout_of(p.dtype, p.rows, p.inner)),
         b(p.transpose_b ? layout_of(p.dtype, p.columns, p.inner)
                         : layout_of(p.dtype, p.inner, p.columns)),
         d(layout_of(p.dtype, p.rows, p.columns)) {}
 
-  cublasLtHandle_t handle;
   cublasLtMatmulDescOpaque_t product;
   cublasLtMatrixLayoutOpaque_t a, b, d;
 };
@@ -175,7 +168,7 @@ std::function<void()> MatrixPlan::bind(const void* a, const void* b, void* d, vo
   return [=, algorithm = algorithm_, bytes = workspace_bytes]() mutable {
     constexpr float kOne = 1, kZero = 0;
     const std::lock_guard lock(capture_mutex());
-    expect(cublaslt().multiply(own.handle, &own.product, &kOne, a, &own.a, b, &own.b, &kZero, d,
+    expect(cublaslt().multiply(handle(), &own.product, &kOne, a, &own.a, b, &own.b, &kZero, d,
                                &own.d, d, &own.d, &algorithm, workspace, bytes, current_stream()),
            "giving a GPU work");
   };
@@ -184,9 +177,10 @@ std::function<void()> MatrixPlan::bind(const void* a, const void* b, void* d, vo
 std::vector<MatrixPlan> matrix_plans(const MatrixProduct& product, int gpu) {
   const std::lock_guard lock(capture_mutex());
   use_device(gpu);
-  const auto described = std::make_shared<MatrixPlan::Described>(product, gpu);
+  const auto described = std::make_shared<MatrixPlan::Described>(product);
   auto asked = described->product;
-  if (has_vector(product.epilogue)) {  // there may be plans only for a known address
+  if (product.epilogue !=
+      CUBLASLT_EPILOGUE_DEFAULT) {  // there may be plans only for a known address
     alignas(kAlignment) static float somewhere;
     set(asked, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(&somewhere));
   }
@@ -204,8 +198,8 @@ std::vector<MatrixPlan> matrix_plans(const MatrixProduct& product, int gpu) {
   cublasLtMatmulHeuristicResult_t results[kMostPlans];
   int found = 0;
   const cublasStatus_t status =
-      cublaslt().find(described->handle, &asked, &described->a, &described->b, &described->d,
-                      &described->d, &preference, kMostPlans, results, &found);
+      cublaslt().find(handle(), &asked, &described->a, &described->b, &described->d, &described->d,
+                      &preference, kMostPlans, results, &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   expect(status, "asking cuBLASLt for a product");
   std::vector<MatrixPlan> plans;

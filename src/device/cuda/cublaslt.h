@@ -21,7 +21,8 @@ struct MatrixProduct {
   bool transpose_a, transpose_b;  // where set, a is [inner, rows], b is [columns, inner]
   DType dtype;                    // of all matrices
   bool tf32;                      // f32's operands may be rounded
-  cublasLtEpilogue_t epilogue;    // its vector is of `dtype`
+  /// None, or one with a vector of `dtype`: a bias or its gradient.
+  cublasLtEpilogue_t epilogue;
 };
 
 class MatrixPlan {

@@ -17,9 +17,9 @@ void use_device(int index);
 /// Of the queue whose call this thread makes; while there is none, CUDA's default.
 cudaStream_t current_stream();
 
-/// Held while a stream is recorded, and by whoever calls cuDNN: what that makes ready may wait for
-/// the whole GPU, which ends a recording under way, and its plans are not for several threads at a
-/// time.
+/// Held while a stream is recorded, and by whoever calls cuDNN or cuBLASLt: what they make ready
+/// may wait for the whole GPU, which ends a recording under way, and its plans are not for several
+/// threads at a time.
 std::recursive_mutex& capture_mutex();
 
 /// Makes it the current one, of that GPU, while it lives.

@@ -14,8 +14,8 @@ constexpr int kRows = 16;    // that a block has
 constexpr int kColumns = 4;  // of the result, that a thread has of each row
 constexpr int kSums = kRows * kColumns;
 
-/// sums[i] of the warp's threads with the same rank modulo `lanes`, dealt out to them: a thread has
-/// as many as the warp has sums for each thread, in sums[0], sums[1], …, from first_of(rank) on.
+/// Adds up sums[i] over the warp's threads of the same lane, which is the rank modulo `lanes`, and
+/// deals the totals out: each thread is left with kSums · lanes / kWarp of them, in sums[0] and on.
 /// All threads of the block must come here.
 template <int lanes, int count = kSums, int bits = kWarp / 2>
 CROSSBOW_GPU void add_up_warp(const Thread& t, float (&sums)[kSums]) {
@@ -103,8 +103,8 @@ struct Forward {
     }
   }
   /// Of that row, or of the last one: loads need no condition.
-  CROSSBOW_GPU int at(int row, int rows, int column) const {
-    return static_cast<int>(smaller(row, rows - 1)) * inputs + column;
+  CROSSBOW_GPU int at(int row, int count, int column) const {
+    return static_cast<int>(smaller(row, count - 1)) * inputs + column;
   }
 };
 
@@ -116,37 +116,41 @@ struct GradInput {
   const T *dy, *weights;
   T* dx;
 
+  static_assert(width <= kColumns);
   static constexpr int kInputs = lanes * width, kAtOnce = kThreads / lanes;  // of a block
+  static constexpr int kStaged = kRows + 4;  // of an output: neighbours lie in other banks
   Grid grid() const {
     return {int64_t{tiles} * static_cast<int>(blocks_for(rows, kRows)), kThreads,
-            std::max(shared_bytes(kThreads, lanes), kAtOnce * kRows * sizeof(float))};
+            std::max(shared_bytes(kThreads, lanes), kAtOnce * kStaged * sizeof(float))};
   }
   CROSSBOW_GPU void operator()(const Thread& t) const {
     using Quad = Packet<float, 4>;
     const int row = static_cast<int>(t.block()) / tiles * kRows;
     const int input = static_cast<int>(t.block()) % tiles * kInputs + t.rank() % lanes * width;
-    const bool exists = input < inputs;
+    const int of_block = t.rank() / lanes;
     float* const staged = t.shared<float>();  // [output][row] of dy
     float sums[kSums] = {};
     CROSSBOW_ROLLED
     for (int first = 0; first < outputs; first += kAtOnce) {
+      const int o = first + of_block;
+      Packet<T, width> w{};
+      if (input < inputs && o < outputs) {
+        w = Packet<T, width>::at(weights + int64_t{o} * inputs + input);
+      }
       for (int i = t.rank(); i < kAtOnce * kRows; i += kThreads) {
-        const int o = first + i % kAtOnce, r = row + i / kAtOnce;
-        const bool known = o < outputs && r < rows;
-        staged[i % kAtOnce * kRows + i / kAtOnce] = known ? float(dy[int64_t{r} * outputs + o]) : 0;
+        const int output = first + i % kAtOnce, r = row + i / kAtOnce;
+        const bool known = output < outputs && r < rows;
+        staged[i % kAtOnce * kStaged + i / kAtOnce] =
+            known ? float(dy[int64_t{r} * outputs + output]) : 0;
       }
       t.sync();
-      const int of_block = t.rank() / lanes, o = first + of_block;
-      if (exists && o < outputs) {
-        const auto w = Packet<T, width>::at(weights + int64_t{o} * inputs + input);
+      CROSSBOW_UNROLL
+      for (int r = 0; r < kRows; r += 4) {
+        const Quad d = Quad::at(staged + of_block * kStaged + r);
         CROSSBOW_UNROLL
-        for (int r = 0; r < kRows; r += 4) {
-          const Quad d = Quad::at(staged + of_block * kRows + r);
+        for (int k = 0; k < 4; ++k) {
           CROSSBOW_UNROLL
-          for (int k = 0; k < 4; ++k) {
-            CROSSBOW_UNROLL
-            for (int i = 0; i < width; ++i) sums[(r + k) * kColumns + i] += d[k] * w[i];
-          }
+          for (int i = 0; i < width; ++i) sums[(r + k) * kColumns + i] += d[k] * w[i];
         }
       }
       t.sync();
@@ -173,8 +177,8 @@ struct GradWeights {
   int64_t threads() const { return inputs / width * blocks_for(outputs, kColumns); }
   CROSSBOW_GPU void operator()(int64_t thread) const {
     const int packets = inputs / width;
-    const int input = static_cast<int>(thread % packets) * width;
-    const int output = static_cast<int>(thread / packets) * kColumns;
+    const int input = static_cast<int>(thread) % packets * width;
+    const int output = static_cast<int>(thread) / packets * kColumns;
     float sums[kColumns][width] = {}, of_bias[kColumns] = {};
     constexpr int kAtOnce = 4;  // rows whose loads are under way
     CROSSBOW_ROLLED
@@ -226,8 +230,8 @@ int tiles_of(int64_t columns, int each) {
 }
 
 bool is_made_for(const FewRowsShape& s) {
-  const int64_t most = std::max(s.inputs, s.outputs);
-  return s.rows <= kMostRows && most * std::max(kMostRows, most) <= std::numeric_limits<int>::max();
+  const int64_t most = std::max(s.inputs * s.outputs, kMostRows * std::max(s.inputs, s.outputs));
+  return s.rows <= kMostRows && most <= std::numeric_limits<int>::max();
 }
 
 Call forward(const FewRowsShape& s, Activation activation, const void* x, const void* weights,

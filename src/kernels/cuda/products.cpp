@@ -52,7 +52,7 @@ struct Addresses {
 struct Way {
   std::string name;
   size_t workspace_bytes;
-  bool whole;  // it does what follows too: Products::epilogue()
+  bool whole;  // it adds the bias and applies the activation, or has the bias's gradient, too
   std::function<std::function<void()>(const Addresses&)> bind;
 };
 
@@ -86,15 +86,13 @@ struct Products {
   Layout result() const { return layout(context.node.outputs[0].shape); }
   Layout bias() const { return Layout::plain({output.channels}, DType::f32); }
 
-  /// What cuBLASLt can do of what follows the products, with a bias of f32.
+  /// What cuBLASLt can do of what follows the products, with a bias of f32. Its ReLU is left out:
+  /// ours keeps NaN, which a maximum may not.
   cublasLtEpilogue_t epilogue() const {
-    if (context.precision != DType::f32) return CUBLASLT_EPILOGUE_DEFAULT;
-    if (convolution.pass == Pass::grad_weights && with_bias()) return CUBLASLT_EPILOGUE_BGRADB;
-    if (activation() == Activation::relu) {
-      return with_bias() ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (context.precision != DType::f32 || !with_bias() || activation() != Activation::none) {
+      return CUBLASLT_EPILOGUE_DEFAULT;
     }
-    return with_bias() && activation() == Activation::none ? CUBLASLT_EPILOGUE_BIAS
-                                                           : CUBLASLT_EPILOGUE_DEFAULT;
+    return convolution.pass == Pass::forward ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB;
   }
 
   /// Adds those of a dense layer by cuBLASLt, whose columns are our rows.
@@ -193,14 +191,16 @@ struct Products {
     return choose(context, key, std::move(candidates));
   }
 
-  /// Whose choices these are.
+  /// Whose choices these are, and what follows that some do too.
   std::string libraries(const std::vector<PreparedKernel>& candidates) const {
     std::string all = "cuDNN " + cudnn_version();
     const std::string& last = candidates.back().implementation;
     if (last == kOurs || last == kFew) all += " or " + last;
-    if (!is_dense() || !gpu().index()) return all;
-    return fmt::format("{} or cuBLASLt {} with epilogue {}", all, cublaslt_version(),
-                       static_cast<int>(epilogue()));
+    if (!is_dense()) return all;
+    if (gpu().index()) all += " or cuBLASLt " + cublaslt_version();
+    if (with_bias()) all += ", with a bias";
+    if (activation() != Activation::none) all += fmt::format(", {}", name_of(activation()));
+    return all;
   }
 
   const PrepareContext& context;
