@@ -116,7 +116,8 @@ TEST_F(Limits, TooLittleMemoryEndsInASentence) {
   GTEST_SKIP() << "the sanitizer takes more address space than any limit";
 #endif
   bool refused = false, trained = false;
-  for (rlim_t mib = 112; mib <= 760; mib += mib < 166 ? 6 : mib < 400 ? 18 : 120) {
+  // With less, the program and its libraries have no room before main() begins.
+  for (rlim_t mib = 118; mib <= 760; mib += mib < 166 ? 6 : mib < 400 ? 18 : 120) {
     const Outcome o =
         crossbow(train("--learners 2 --threads-per-learner 1 --out run" + std::to_string(mib)),
                  [=] { set_limit(RLIMIT_AS, mib << 20); });
