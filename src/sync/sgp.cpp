@@ -7,7 +7,9 @@
 //
 // In the source x changes by Δ also where m < 1. There nodes wait for messages that are too late. A
 // node that does not wait halves its mass with each step until a slow peer sends some back, and Δ/m
-// then makes it diverge. So where m < 1 the step counts for m of one.
+// then makes it diverge. So where m < 1 the step counts for m of one. And where next to nothing is
+// left it sends no more: several nodes that others do not answer for long would halve it until 1/m
+// is no f32.
 #include <algorithm>
 
 #include "sync/gossip.h"
@@ -29,13 +31,15 @@ class StochasticGradientPush : public AsyncAlgorithm {
     p.set_mass(sum);
   }
   void after_step(Peers& p) const override {
-    if (!times_.now(p)) return;
+    if (!times_.now(p) || p.mass() < kLeastMass) return;
     const double half = p.mass() / 2;
     p.post(target(p), {.weights = half}, half);
     p.set_mass(half);
   }
 
  private:
+  static constexpr double kLeastMass = 0x1p-20;  // to be halved
+
   static int target(const Peers& p) {
     int hops = 1;
     while ((1 << hops) <= p.nodes() - 1) ++hops;

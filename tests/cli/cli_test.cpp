@@ -181,6 +181,14 @@ TEST_F(Cli, TrainJsonHasTheContractsKeys) {
   EXPECT_EQ(reached["seconds_to_target"], reached["train_seconds"]);
 }
 
+/// Two of four nodes take so long for a step that the others send nearly all of their mass away.
+TEST_F(Cli, SimulatesNodesThatNobodyAnswers) {
+  const Outcome o = crossbow(
+      "simulate --nodes 4 --sync sgp --model logistic --epochs 1 --step-times constant:0.001 "
+      "--straggler 2:2000,3:2000 --deterministic --out unanswered");
+  EXPECT_EQ(o.code, 0) << o.err;
+}
+
 /// Two of four nodes fail; what is left of the run says so, and is the same by one thread as by
 /// all.
 TEST_F(Cli, SimulatesFailuresOfLearnersThatWait) {

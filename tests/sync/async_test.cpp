@@ -124,6 +124,7 @@ class Reference {
     if (run_.sync == "sgp") {
       const int64_t hops = static_cast<int64_t>(std::floor(std::log2(k - 1))) + 1;
       Node& to = nodes_[(j + (size_t{1} << (node.steps % hops))) % k];
+      if (node.mass < 0x1p-20) return;
       node.mass /= 2;
       Vector half = node.w;
       for (double& x : half) x *= node.mass;
