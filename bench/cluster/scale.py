@@ -26,7 +26,7 @@ from bench.learning.results import Results
 
 EXAMPLES = """
 Examples:
-  python3 -m bench.cluster.scale --mnist DIR --quick              minutes
+  python3 -m bench.cluster.scale --mnist DIR --quick              five minutes
   nice -n 19 python3 -m bench.cluster.scale --mnist DIR           hours; may share the machine
   nice -n 19 python3 -m bench.cluster.scale --cifar DIR           the same, with resnet-20
   python3 -m bench.cluster.scale --table --results docs/clusters.jsonl --plot clusters.svg
