@@ -75,8 +75,8 @@ std::unique_ptr<RunFolder> inherit(const fs::path& path, const Checkpoint* from,
   return folder;
 }
 
-/// Of all ranks that are left, what they have come to: those that have ended a segment repeat
-/// nothing of it, nor do those that had not, as their state is that of the furthest.
+/// By all ranks that are left: how many samples of the segment under way they train on again. All
+/// go on from the furthest, so whoever is a segment behind repeats nothing of that.
 int64_t samples_to_repeat(std::optional<Trainer>& trainer, const Checkpoint* own) {
   struct Segment {
     int64_t epoch = -1, batch = 0, samples = 0;

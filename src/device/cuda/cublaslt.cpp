@@ -179,8 +179,8 @@ std::vector<MatrixPlan> matrix_plans(const MatrixProduct& product, int gpu) {
   use_device(gpu);
   const auto described = std::make_shared<MatrixPlan::Described>(product);
   auto asked = described->product;
-  if (product.epilogue !=
-      CUBLASLT_EPILOGUE_DEFAULT) {  // there may be plans only for a known address
+  if (product.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    // There may be plans only for a known address.
     alignas(kAlignment) static float somewhere;
     set(asked, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(&somewhere));
   }
