@@ -17,8 +17,9 @@ from bench.cluster.hosts import Hosts
 
 EXAMPLES = """
 Examples:
-  python3 -m bench.cluster.faults                          200 runs and 96 undisturbed ones, 40 minutes
+  python3 -m bench.cluster.faults                          200 runs and 102 undisturbed ones, 40 minutes
   python3 -m bench.cluster.faults --runs 20 --sync sma
+  python3 -m bench.cluster.faults --model mlp:layers=2,width=384     ssgd's gradient in two buckets
   sudo python3 -m bench.cluster.faults --hosts     each rank on a host of its own, whose network is cut, too
 """
 ALGORITHMS = [
@@ -26,9 +27,10 @@ ALGORITHMS = [
     *("polyak-ruppert", "slowmo"),
     *("gossip-push", "gossip-pull", "sgp", "ad-psgd", "downpour", "async-easgd", "async-eamsgd"),
 ]
+MODEL = "mlp:layers=1,width=64"
 EPOCHS = 6
 TRAIN = [
-    *("--model", "mlp:layers=1,width=64", "--data", "digits", "--epochs", EPOCHS, "--save-every", 0.01),
+    *("--data", "digits", "--epochs", EPOCHS, "--save-every", 0.01),
     *("--learners", 1, "--threads-per-learner", 1, "--json"),
 ]
 # What befalls a rank: signals, and the seconds before each.
@@ -80,11 +82,12 @@ def end_all(run, out):
 class Run:
     """Undisturbed without a fault."""
 
-    def __init__(self, sync, ranks, fault=None, after=0, victims=(), pause=0, seed=1):
+    def __init__(self, model, sync, ranks, fault=None, after=0, victims=(), pause=0, seed=1):
         self.text = f"{sync}, {ranks} ranks, "
         self.text += f"{victims} {fault} after {after:.2f} s" if fault else f"seed {seed}"
         if fault == TWO_KILLED:
             self.text += f" and {pause:.2f} s"
+        self.model = model
         self.sync, self.ranks, self.fault, self.after, self.victims = sync, ranks, fault, after, victims
         self.pause, self.seed = pause, seed
         self.hosts = None
@@ -106,7 +109,7 @@ class Run:
         return self.ranks - 2 if self.fault == TWO_KILLED else self.ranks // 2 + 1
 
     def command(self, out):
-        training = [*TRAIN, "--sync", self.sync, "--seed", self.seed, "--out", out]
+        training = [*TRAIN, "--model", self.model, "--sync", self.sync, "--seed", self.seed, "--out", out]
         if not self.hosts:
             return [SCRIPT, "--survivors", *training]
         enough = ("--min-ranks", self.least())
@@ -176,13 +179,13 @@ class Run:
         return None
 
 
-def random_run(draw, algorithms, hosts):
+def random_run(draw, model, algorithms, hosts):
     ranks = draw.choice([3, 4] if hosts else [2, 3, 4])
     fault = draw.choice([*FAULTS, TWO_KILLED, *(CUTS if hosts else ())])
     if fault == TWO_KILLED and ranks == 2:
         ranks = 3
     sync, after = draw.choice(algorithms), draw.uniform(0, 3)
-    return Run(sync, ranks, fault, after, draw.sample(range(ranks), 2), draw.uniform(*PAUSES))
+    return Run(model, sync, ranks, fault, after, draw.sample(range(ranks), 2), draw.uniform(*PAUSES))
 
 
 def range_of(values):
@@ -219,13 +222,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of what happens when (default 1)")
     about = "each rank on a host of its own, a network namespace: with cuts, and as root"
     parser.add_argument("--hosts", action="store_true", help=about)
+    parser.add_argument("--model", default=MODEL, help=f"as of crossbow train (default {MODEL})")
     parser.add_argument("--sync", choices=ALGORITHMS, help="of all runs (default: at random)")
     args = parser.parse_args()
     draw = random.Random(args.seed)
     algorithms = [args.sync] if args.sync else ALGORITHMS
-    runs = [random_run(draw, algorithms, args.hosts) for _ in range(args.runs)]
+    runs = [random_run(draw, args.model, algorithms, args.hosts) for _ in range(args.runs)]
     for sync, ranks, seed in itertools.product(algorithms, [2, 3, 4], range(1, args.seeds + 1)):
-        runs.append(Run(sync, ranks, seed=seed))
+        runs.append(Run(args.model, sync, ranks, seed=seed))
     counts, accuracies, pauses, failures = {}, Accuracies(), [], 0
     for number, run in enumerate(runs, 1):
         result, fault = run.do_anywhere(args.hosts)

@@ -10,8 +10,7 @@ LEARNERS = [16, 32, 64, 128]
 ALGORITHMS = ["sma", "sma-paper", "local-sgd", "slowmo", "ssgd"]
 # One learner of the large batch, plain and with its mean over time; as --sync of crossbow train.
 LARGE = {"large": "none", "large-mean": "sma"}
-RATE = 0.01  # of one learner; of k: times k to each of these powers
-POWERS = (0.5, 0.75, 1)
+RATE = 0.01  # of one learner
 
 
 def learners_of(job):
@@ -43,7 +42,7 @@ def run(runner, args):
     cells = [(way, k) for k in args.learners for way in args.algorithms]
     chosen = []
     for way, k in cells:
-        records = [runner.do(job_of(task, way, k, power)) for power in POWERS]
+        records = [runner.do(job_of(task, way, k, power)) for power in task.large_powers]
         if rate := best_rate(list(filter(None, records))):
             chosen.append(dataclasses.replace(job_of(task, way, k, 1), rate=rate))
     for seed in range(2, args.seeds + 1):

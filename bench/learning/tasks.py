@@ -24,6 +24,7 @@ class Task:
     efficiency_options: tuple = ()  # further ones, where epochs of k learners are counted
     large_epochs: int = 12  # where k learners are compared with one large batch
     large_options: tuple = ()
+    large_powers: tuple = (0.5, 0.75, 1)  # the rates there: one learner's times k to each of these powers
     torch_learner: str = "torch_learner"  # the module that trains it with PyTorch
 
 
@@ -44,6 +45,7 @@ TASKS = {
         options=("--pad", "4", "--mirror"),
         large_epochs=6,
         large_options=("--warmup", "1"),
+        large_powers=(0, 0.25, 0.5),  # without batch norm larger rates diverge
     ),
     "pictures": Task(
         *("pictures", "resnet-18", "imagenet", None, (), 3, 3),

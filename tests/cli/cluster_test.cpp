@@ -397,6 +397,29 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
   refused("", "--data mnist:nowhere", "rank 1 on ");
 }
 
+/// First the checkpoint has no room, then the log has none any more.
+TEST_F(Cluster, AFullDiskOnRank0EndsAllInOneSentence) {
+  for (const std::string sync : {"sma", "gossip-push"}) {
+    for (const auto& [blocks, file] :
+         {std::pair(4, "checkpoint"), std::pair(40, "metrics.jsonl")}) {
+      SCOPED_TRACE(sync + ' ' + file);
+      const std::string run = sync + '-' + file;
+      const std::string command =
+          crossbow_binary() + ' ' +
+          free("--model mlp:layers=1,width=1 --log-every 1 --epochs 2000 --sync " + sync +
+               " --out " + run);
+      const Outcome o = shell(fmt::format("{} -n 1 bash -c 'ulimit -f {}; exec {}' : -n 1 {}",
+                                          launcher(), blocks, command, command));
+      EXPECT_EQ(o.code, 1) << o.err;
+      expect_says(o.err, fmt::format("cannot write {}/{} (File too large): make room", run, file));
+      EXPECT_EQ(o.err.find("crossbow train:"), o.err.rfind("crossbow train:")) << o.err;
+      if (blocks > 4) {
+        EXPECT_GE(checkpoint(run).position.epoch, 1);
+      }
+    }
+  }
+}
+
 TEST_F(Cluster, WithoutSurvivorsNobodyTakesTheirPlace) {
   if (std::getenv("CROSSBOW_MPIRUN")) GTEST_SKIP() << "of Debian's MPI";
   for (const std::string option : {"--spares 1", "--min-ranks 2", "--min-ranks 3"}) {
