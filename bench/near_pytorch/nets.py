@@ -8,12 +8,16 @@ from torchvision.models.googlenet import GoogLeNet, Inception, InceptionAux
 CLASSES = 1000
 
 
-def resnet_v1(num_classes, **options):
+def resnet_v1(make):
     """As published in 2015: the stride of a bottleneck is in its first convolution."""
-    net = zoo.resnet50(num_classes=num_classes, **options)
-    for layer in (net.layer2, net.layer3, net.layer4):
-        layer[0].conv1.stride, layer[0].conv2.stride = (2, 2), (1, 1)
-    return net
+
+    def made(num_classes, **options):
+        net = make(num_classes=num_classes, **options)
+        for layer in (net.layer2, net.layer3, net.layer4):
+            layer[0].conv1.stride, layer[0].conv2.stride = (2, 2), (1, 1)
+        return net
+
+    return made
 
 
 class PreactivatedBlock(nn.Module):
@@ -147,11 +151,15 @@ INITIALISED = {"init_weights": False}
 VGGS = {f"vgg-{n}-imagenet": getattr(zoo, f"vgg{n}") for n in (11, 13, 16, 19)}
 NETS = [
     *[Net(f"resnet-{n}", getattr(zoo, f"resnet{n}")) for n in (18, 34, 50, 101, 152)],
-    Net("resnet-50:variant=v1", resnet_v1),
+    *[Net(f"resnet-{n}:variant=v1", resnet_v1(getattr(zoo, f"resnet{n}"))) for n in (50, 101, 152)],
     Net("resnet-18:variant=v2", resnet_v2((2, 2, 2, 2), False)),
+    Net("resnet-34:variant=v2", resnet_v2((3, 4, 6, 3), False)),
     Net("resnet-50:variant=v2", resnet_v2((3, 4, 6, 3), True)),
+    Net("resnet-101:variant=v2", resnet_v2((3, 4, 23, 3), True)),
+    Net("resnet-152:variant=v2", resnet_v2((3, 8, 36, 3), True)),
     *[Net(name, make, 224, reference=False, **INITIALISED) for name, make in VGGS.items()],
-    Net("vgg-16-imagenet:bn=true", zoo.vgg16_bn, 224, reference=False, **INITIALISED),
+    *[Net(f"vgg-{n}-imagenet:bn=true", getattr(zoo, f"vgg{n}_bn"), 224, reference=False, **INITIALISED)
+      for n in (11, 13, 16, 19)],
     Net("alexnet", zoo.alexnet, 224),
     Net("alexnet:variant=2012", alexnet_2012, 224),
     Net("overfeat", overfeat, 231, reference=False),

@@ -399,6 +399,7 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
 
 /// First the checkpoint has no room, then the log has none any more.
 TEST_F(Cluster, AFullDiskOnRank0EndsAllInOneSentence) {
+  if (std::getenv("CROSSBOW_MPIRUN")) GTEST_SKIP() << "another MPI may write files of its own";
   for (const std::string sync : {"sma", "gossip-push"}) {
     for (const auto& [blocks, file] :
          {std::pair(4, "checkpoint"), std::pair(40, "metrics.jsonl")}) {
@@ -447,7 +448,7 @@ TEST_F(Cluster, ARankThatWaitsUsesLittleOfACore) {
       const double before = seconds_of(both[0]);
       std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
       shares.push_back((seconds_of(both[0]) - before) / kSeconds);
-    } while (shares.size() < 45 && shares.back() > kLittle);
+    } while (shares.size() < 45 && shares.back() >= kLittle);
     EXPECT_LT(shares.back(), kLittle) << sync << ", before: " << ::testing::PrintToString(shares);
     kill(both[1], SIGCONT);
     kill(child, SIGTERM);
