@@ -274,6 +274,12 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, {{reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("cannot make the folder {} ({})", folder.string(), error.message());
+}
+
 std::optional<Descriptor> lock_folder(const fs::path& folder) {
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0 && errno != ENOENT) {

@@ -115,6 +115,9 @@ void write_file_atomically(const std::filesystem::path& path,
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// Makes the folder, and those that it lies in, where they are missing. Throws Error naming it.
+void make_folder(const std::filesystem::path& folder);
+
 /// Keeps the folder for this process until the result goes out of scope; nothing if another one has
 /// it. Where the file system knows no locks, or there is no such folder, nobody is kept out. Throws
 /// Error if the folder cannot be opened.

@@ -19,12 +19,6 @@ constexpr size_t kLongestJob = size_t{1} << 20;
 constexpr const char* kLeftOut = ".crossbow-left-out";
 constexpr size_t kLongestList = size_t{256} << 20;
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail("cannot make the folder {}: {}", folder.string(), error.message());
-}
-
 }  // namespace
 
 Conversion::Conversion(fs::path folder, std::string job)

@@ -62,10 +62,9 @@ std::vector<uint8_t> generate(const OpenOptions& options) {
 /// A cache that cannot be written costs the next run a second, not this one its life.
 void store(const Path& path, std::vector<uint8_t>& file) try {
   const Bytes body = Bytes(file).subspan(kHeader);
-  std::filesystem::create_directories(path.parent_path());
+  make_folder(path.parent_path());
   write_file_atomically(path, {header_for(body), body});
 } catch (const Error&) {
-} catch (const std::filesystem::filesystem_error&) {
 }
 
 std::shared_ptr<const Dataset> open_digits(const Path&, const OpenOptions& options) {

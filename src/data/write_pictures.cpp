@@ -244,7 +244,7 @@ class Writer {
 
   /// Of all classes, so that one without pictures keeps its number.
   void make_folders(const std::string& part) const {
-    for (const std::string& name : folders_) fs::create_directories(folder_ / part / name);
+    for (const std::string& name : folders_) make_folder(folder_ / part / name);
   }
 
   void write(const Piece& piece) {

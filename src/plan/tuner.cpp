@@ -80,7 +80,7 @@ bool Tuner::save() {
   if (found_.empty()) return true;
   if (file_.empty()) return false;
   try {
-    std::filesystem::create_directories(file_.parent_path());
+    make_folder(file_.parent_path());
     Choices all = found_;
     all.merge(read_cache(file_));  // other processes may have written meanwhile
     write_choices(file_, all);

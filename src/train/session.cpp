@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/memory.h"
 #include "data/pipeline.h"
 #include "plan/compiled_model.h"
@@ -417,9 +418,7 @@ std::vector<float> Session::predict(std::span<const float> images) {
 
 void Session::save(const std::filesystem::path& folder) const {
   const Checkpoint checkpoint = state_->checkpoint();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail("cannot make the folder {}: {}", folder.string(), error.message());
+  make_folder(folder);
   save_checkpoint(folder, checkpoint);
 }
 

@@ -139,6 +139,17 @@ TEST(ReadTextFile, RefusesWhatIsNoFileWithoutWaitingForIt) {
   }
 }
 
+TEST(MakeFolder, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
+  const data::TemporaryFolder folder;
+  const fs::path inner = folder.path() / "a" / "b";
+  make_folder(inner);
+  make_folder(inner);
+  EXPECT_TRUE(fs::is_directory(inner));
+  write_file_atomically(inner / "file", "");
+  EXPECT_ERROR(make_folder(inner / "file"), "b/file (Not a directory)");
+  EXPECT_ERROR(make_folder(inner / "file" / "c"), "file/c (Not a directory)");
+}
+
 TEST(LockFolder, SaysWhenTheFolderCannotBeOpened) {
   EXPECT_ERROR(lock_folder("/dev/null"), "/dev/null (Not a directory)");
   EXPECT_TRUE(lock_folder("/nowhere"));

@@ -96,15 +96,14 @@ int64_t get(const Published& set, const Download& wanted, const fs::path& folder
 }  // namespace
 
 Fetched fetch(const Published& set, const fs::path& folder, const FetchOptions& options) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail("cannot make the folder {} ({})", folder.string(), error.message());
+  make_folder(folder);
   const auto lock = lock_folder(folder);
   if (!lock) fail("another process fetches into {}: wait until it has ended", folder.string());
   Fetched fetched;
   for (const Download& wanted : set.downloads) {
     if (!is_there(wanted, folder)) fetched.bytes += get(set, wanted, folder, options);
-    fs::remove(folder / (wanted.file + ".part"), error);  // an archive, once it is unpacked
+    std::error_code ignored;
+    fs::remove(folder / (wanted.file + ".part"), ignored);  // an archive, once it is unpacked
     for (const FoundFile& found : look(wanted, folder)) fetched.files.push_back(found.path);
   }
   return fetched;
