@@ -38,6 +38,7 @@ TASKS = {
         *("cifar", "resnet-20", "imagefolder", 0.78, (0.01, 0.02, 0.05, 0.1, 0.2), 12, 3),
         options=("--pad", "4", "--mirror"),
         efficiency_options=("--warmup", "2", "--bn-images", "2048"),
+        large_epochs=8,
         large_options=("--warmup", "2", "--bn-images", "2048"),
     ),
     "cifar-lenet": Task(
