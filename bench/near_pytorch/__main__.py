@@ -99,8 +99,8 @@ class Errors:
         self.worst = max(error(actual[name], expected[name]) for name in names
                          if np.linalg.norm(expected[name]) > noise)
 
-    def cells(self):
-        return [f"{self.outputs:.1e}", f"{self.gradients:.1e}", f"{self.worst:.1e}"]
+    def values(self):
+        return [self.outputs, self.gradients, self.worst]
 
 
 def state_of(module, images, labels):
@@ -119,7 +119,7 @@ def crossbow_values(what, net, folder, device, kind=""):
 
 
 def compare_gradients(net, batch, seed):
-    """A row for each way to compute."""
+    """For each way to compute: what names it, and its errors."""
     module, (images, labels) = made(net, seed), pictures(batch, net.side, seed)
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -136,7 +136,7 @@ def compare_gradients(net, batch, seed):
         if net.reference:
             reference = crossbow_values("gradients", net, folder, "ref")[0]
             ways.append(("Crossbow's reference, f64", reference))
-        return [[net.name, net.side, way, *Errors(found, expected).cells()] for way, found in ways]
+        return [([net.name, net.side, way], Errors(found, expected).values()) for way, found in ways]
 
 
 def with_random_statistics(module):
@@ -148,6 +148,7 @@ def with_random_statistics(module):
 
 
 def compare_outputs(net, batch, side, seed):
+    """As compare_gradients, in one row."""
     module, (images, labels) = with_random_statistics(made(net, seed)), pictures(batch, side, seed)
     with tempfile.TemporaryDirectory() as place, torch.no_grad():
         folder = pathlib.Path(place)
@@ -155,7 +156,17 @@ def compare_outputs(net, batch, side, seed):
         ours = crossbow_values("outputs", net, folder, "cpu")[0]["logits"]
         single = module(images).double().numpy().ravel()
         expected = module.double()(images.double()).numpy().ravel()
-    return [net.name, side, *(f"{error(found, expected):.1e}" for found in (ours, single))]
+    return [([net.name, side], [error(found, expected) for found in (ours, single)])]
+
+
+def rows_of(compare, net, batch, seeds):
+    """The medians over the seeds."""
+    by_seed = [compare(net, batch, seed) for seed in seeds]
+    rows = []
+    for ways in zip(*by_seed):
+        medians = np.median([errors for _, errors in ways], axis=0)
+        rows.append([*ways[0][0], *(f"{median:.1e}" for median in medians)])
+    return rows
 
 
 def torch_losses(module, net, images, labels, batch, lr):
@@ -196,7 +207,8 @@ def main():
     parser.add_argument("--side", type=int, help="of pictures; of losses 96, of outputs the net's")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--seed", type=int, default=1)
+    about = "medians over these (default 1); losses of the first"
+    parser.add_argument("--seeds", type=listed(int), default=[1], metavar="N,N", help=about)
     about = "of losses: torchvision's zero_init_residual"
     parser.add_argument("--zero-init", action="store_true", help=about)
     options = parser.parse_args()
@@ -210,20 +222,20 @@ def main():
     if options.what == "losses":
         net = next(net for net in NETS if net.name == options.model)
         row = compare_losses(net, options.batch or 32, options.side or 96, options.steps, options.lr,
-                             options.seed, options.zero_init)
+                             options.seeds[0], options.zero_init)
         print(table(["", "Crossbow, f32", "PyTorch, f32"], [[net.name, *row]]))
         return
     nets = [net for net in NETS if not options.models or net.name in options.models]
     if options.what == "outputs":  # which heads have no part in
         header = ["net", "side", "Crossbow, f32", "PyTorch, f32"]
-        compare = lambda net, batch, seed: [compare_outputs(net, batch, options.side or net.side, seed)]
+        compare = lambda net, batch, seed: compare_outputs(net, batch, options.side or net.side, seed)
         nets = [net for net in nets if not net.auxiliary]
     else:
         header = ["net", "side", "by", "outputs", "gradients", "worst tensor"]
         compare = compare_gradients
     rows = []
     for net in nets:
-        found = compare(net, options.batch or 4, options.seed)
+        found = rows_of(compare, net, options.batch or 4, options.seeds)
         log(table(header, found))
         rows += found
     print(table(header, rows))
