@@ -38,9 +38,11 @@ install_packages() {
     die "apt-get could not install ${missing[*]}: its message above says why"
 }
 
-# configure PRESET: unless it was since the presets changed.
+# configure PRESET: unless it was since the presets or the system's packages changed. What CMake did not
+# find may be there since, such as MPI.
 configure() {
-  [ ! "build/$1/build.ninja" -nt CMakePresets.json ] || return 0
+  local made=build/$1/build.ninja
+  [[ ! ($made -nt CMakePresets.json && $made -nt /var/lib/dpkg/status) ]] || return 0
   say "Configuring the preset $1"
   cmake --preset "$1" >/dev/null || die "CMake could not configure the preset $1: its message above says why"
 }
