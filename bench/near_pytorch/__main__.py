@@ -207,7 +207,7 @@ def main():
     parser.add_argument("--side", type=int, help="of pictures; of losses 96, of outputs the net's")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--lr", type=float, default=0.01)
-    about = "medians over these (default 1); losses of the first"
+    about = "medians over these, of losses a row for each (default 1)"
     parser.add_argument("--seeds", type=listed(int), default=[1], metavar="N,N", help=about)
     about = "of losses: torchvision's zero_init_residual"
     parser.add_argument("--zero-init", action="store_true", help=about)
@@ -221,9 +221,10 @@ def main():
         return
     if options.what == "losses":
         net = next(net for net in NETS if net.name == options.model)
-        row = compare_losses(net, options.batch or 32, options.side or 96, options.steps, options.lr,
-                             options.seeds[0], options.zero_init)
-        print(table(["", "Crossbow, f32", "PyTorch, f32"], [[net.name, *row]]))
+        rows = [[net.name, seed, *compare_losses(net, options.batch or 32, options.side or 96, options.steps,
+                                                 options.lr, seed, options.zero_init)]
+                for seed in options.seeds]
+        print(table(["net", "seed", "Crossbow, f32", "PyTorch, f32"], rows))
         return
     nets = [net for net in NETS if not options.models or net.name in options.models]
     if options.what == "outputs":  # which heads have no part in
