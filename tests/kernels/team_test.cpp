@@ -94,6 +94,14 @@ TEST(Team, ANetIsAsOnTheReference) {
   expect_as_reference(fuse(classifier("net", net, spec)));
 }
 
+/// Of fewer blocks of outputs than there are threads, which share the rows then.
+TEST(Team, DenseLayersOf64OutputsAreAsOnTheReference) {
+  const Case rows{"rows", [](CaseBuilder& b) {
+                    return relu(dense(b.input({13, 300}), Dense{.outputs = 64}));
+                  }};
+  expect_as_reference(forward_graph(rows));
+}
+
 TEST(Team, SoftmaxOfManyRowsIsAsOnTheReference) {
   const Case rows{"rows", [](CaseBuilder& b) {
                     return softmax(dense(b.input({2048, 3}), Dense{.outputs = 10}));

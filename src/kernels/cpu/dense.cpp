@@ -1,6 +1,10 @@
 #include "ops/dense.h"
 
+#include <algorithm>
 #include <dnnl.hpp>
+#include <limits>
+#include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "kernels/cpu/onednn.h"
@@ -51,6 +55,61 @@ dnnl::post_ops fused(Activation activation) {
   fail("the CPU cannot fuse the activation '{}' into a dense layer", name_of(activation));
 }
 
+/// Whether our loops read these weights as they are: 16i64o blocks, those of all inputs in a row.
+bool in_blocks(const Layout& weights) {
+  return weights.dtype == DType::f32 &&
+         weights.blocks == std::vector<Layout::Block>{{1, 16}, {0, 64}} &&
+         weights.strides[1] == 16 * 64;
+}
+bool in_whole_blocks(const Layout& weights) {
+  return in_blocks(weights) && weights.padded == weights.shape;
+}
+
+/// The values that an activation's result is clamped to, if it is no more than that.
+std::optional<std::pair<float, float>> clamps(Activation activation) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  switch (activation) {
+    case Activation::none:
+      return {{-kInfinity, kInfinity}};
+    case Activation::relu:
+      return {{0.0f, kInfinity}};
+    case Activation::relu6:
+      return {{0.0f, 6.0f}};
+    default:
+      return {};
+  }
+}
+
+PreparedKernel loops_dense(const PrepareContext& c, PreparedKernel kernel) {
+  const Layout weights = kernel.inputs[1];
+  const auto [least, most] = *clamps(c.node.attrs<DenseAttributes>().activation);
+  const DenseArgs sizes{.rows = kernel.outputs[0].shape[0],
+                        .inputs = weights.shape[1],
+                        .outputs = weights.shape[0],
+                        .x = nullptr,
+                        .bias = nullptr,
+                        .y = nullptr,
+                        .least = least,
+                        .most = most};
+  kernel.implementation = loops_implementation();
+  kernel.bind = [sizes, blocks = weights.padded[0] / 64, block_stride = weights.strides[0],
+                 threads = c.threads, with_bias = c.node.has_input(2)](Operands o) -> Call {
+    DenseArgs args = sizes;
+    args.x = as<float>(o.inputs[0]);
+    args.bias = with_bias ? as<float>(o.inputs[2]) : nullptr;
+    args.y = as<float>(o.outputs[0]);
+    const int64_t slices = std::clamp<int64_t>(threads / blocks, 1, args.rows);
+    return [=, w = as<float>(o.inputs[1])](const Step&) {
+      parallel_for(threads, blocks * slices, [&](int64_t i) {
+        const int64_t block = i / slices, slice = i % slices;
+        loops().dense(args, w + block * block_stride, block * 64, args.rows * slice / slices,
+                      args.rows * (slice + 1) / slices);
+      });
+    };
+  };
+  return kernel;
+}
+
 PreparedKernel prepare_dense(const PrepareContext& c) {
   const Layout x = plain_of(c.input_type(0), c.precision);
   const Layout y = plain_of(c.node.outputs[0], c.precision);
@@ -65,8 +124,11 @@ PreparedKernel prepare_dense(const PrepareContext& c) {
                                   onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc()),
                                   onednn::output(0, DNNL_ARG_DST, desc.dst_desc())};
   if (with_bias) wires.push_back(onednn::input(2, DNNL_ARG_BIAS, bias_desc));
-  return onednn::run_by<dnnl::inner_product_forward>(
-      desc, std::move(wires), {{x, onednn::layout_of(desc.weights_desc()), bias}, {y}});
+  PreparedKernel kernel{{x, onednn::layout_of(desc.weights_desc()), bias}, {y}};
+  if (in_blocks(kernel.inputs[1]) && clamps(c.node.attrs<DenseAttributes>().activation)) {
+    return loops_dense(c, std::move(kernel));
+  }
+  return onednn::run_by<dnnl::inner_product_forward>(desc, std::move(wires), std::move(kernel));
 }
 
 PreparedKernel library_grad_input(const PrepareContext& c, const Layout& dy, const Layout& dx) {
@@ -79,12 +141,6 @@ PreparedKernel library_grad_input(const PrepareContext& c, const Layout& dy, con
        onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc()),
        onednn::output(0, DNNL_ARG_DIFF_SRC, desc.diff_src_desc())},
       {{dy, onednn::layout_of(desc.weights_desc())}, {dx}});
-}
-
-/// Whether our loops read these weights as they are: whole 16i64o blocks.
-bool in_whole_blocks(const Layout& weights) {
-  return weights.dtype == DType::f32 && weights.padded == weights.shape &&
-         weights.blocks == std::vector<Layout::Block>{{1, 16}, {0, 64}};
 }
 
 PreparedKernel loops_grad_input(const PrepareContext& c, const Layout& dy, const Layout& weights,

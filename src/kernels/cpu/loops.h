@@ -103,6 +103,15 @@ struct DenseBlocks {
   int64_t rows, outputs, inputs, block_stride;  // outputs: a multiple of 64
 };
 
+/// The forward pass with such weights, of which the blocks of all inputs lie in a row and the last
+/// ones may be padded by zeros: x is [rows, inputs], y [rows, outputs].
+struct DenseArgs {
+  int64_t rows, inputs, outputs;
+  const float *x, *bias;  // bias may be null
+  float* y;
+  float least, most;  // y is clamped to
+};
+
 /// Of sparse rows: row r has those from extents[2r] to extents[2r + 1].
 struct SparseNumbers {
   const float* values;
@@ -157,6 +166,10 @@ struct Loops {
   /// from `begin` to `end`.
   void (*combine)(const float* factors, const float* const* terms, int count, float* out,
                   int64_t begin, int64_t end);
+  /// y[r, o] = bias[o] + Σ_i x[r, i]·w[o, i], of the rows from `begin` to `end` and of the 64
+  /// outputs from `first` on, whose blocks lie at w. Products of 256 inputs at a time are added up
+  /// alone, so that the error is theirs and not that of one long sum.
+  void (*dense)(const DenseArgs&, const float* w, int64_t first, int64_t begin, int64_t end);
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
   /// y[r, o] = bias[o] + Σ value·weights[column, o], of the rows from `begin` to `end`.
