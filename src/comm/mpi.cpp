@@ -1,5 +1,6 @@
 #include "comm/mpi.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -288,7 +289,12 @@ class MpiWorld final : public World {
     }
     prevails_ = prevails_ && is_larger_part(left, out_of_reach);
     const int own = neighbours_[static_cast<size_t>(rank_)].process();
-    if (own < 0) ::kill(getpid(), SIGKILL);  // the others have given this one up, and it woke
+    if (own < 0) {  // it woke, or was cut off; MPI is of no use to it any more
+      fmt::print(stderr,
+                 "crossbow: rank {} on {}: the others go on without it, as it did not answer\n",
+                 rank_, host(rank_));
+      ::kill(getpid(), SIGKILL);
+    }
     const auto first_lost =
         std::stable_partition(neighbours_.begin(), neighbours_.end(),
                               [](const Neighbour& n) { return n.process() >= 0; });

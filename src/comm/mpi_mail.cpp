@@ -77,10 +77,12 @@ class MpiMail final : public Mail {
     room.header().answer_to = answer_to;
     const std::lock_guard lock(mutex_);
     outgoing_.emplace_back(rank, &room);
+    called_.notify_one();
   }
   void end_as(Wanted wanted) {
     std::unique_lock lock(mutex_);
     wanted_ = wanted;
+    called_.notify_one();
     ended_.wait(lock, [this] { return !is_open_; });
   }
 
@@ -121,7 +123,9 @@ class MpiMail final : public Mail {
       if (busy) {
         last_event_ = Clock::now();
       } else {
-        mpi_.rest(last_event_, under_way_ > 0);
+        std::unique_lock lock(mutex_);
+        if (outgoing_.empty() && wanted_ == seen_)
+          mpi_.rest(lock, called_, last_event_, under_way_ > 0);
       }
     }
   }
@@ -137,6 +141,7 @@ class MpiMail final : public Mail {
   bool is_over(Closing& closing) {
     {
       const std::lock_guard lock(mutex_);
+      seen_ = wanted_;
       if (wanted_ == Wanted::given_up) return true;
       if (wanted_ == Wanted::open || !outgoing_.empty()) return false;
     }
@@ -211,8 +216,8 @@ class MpiMail final : public Mail {
   std::unique_ptr<std::deque<Room>> rooms_ = std::make_unique<std::deque<Room>>();
   Receiver* receiver_ = nullptr;
 
-  std::mutex mutex_;  // guards these
-  std::condition_variable ended_;
+  std::mutex mutex_;                             // guards these
+  std::condition_variable called_, ended_;       // the MPI thread; who closes
   std::vector<std::pair<int, Room*>> outgoing_;  // to ranks
   Wanted wanted_ = Wanted::open;
   bool is_open_ = false;
@@ -223,7 +228,8 @@ class MpiMail final : public Mail {
   std::vector<int64_t> sent_;  // by rank, answers apart
   int64_t received_ = 0;       // answers apart
   bool is_lost_ = false;       // with a rank
-  int under_way_ = 0;          // of what this rank has sent, or waits for
+  Wanted seen_ = Wanted::open;
+  int under_way_ = 0;  // of what this rank has sent, or waits for
   Clock::time_point last_event_;
   std::unique_ptr<Closing> closing_;
 };

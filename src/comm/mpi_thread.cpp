@@ -24,8 +24,18 @@ constexpr std::chrono::milliseconds kYielding{5};
 constexpr std::chrono::microseconds kShortestNap{100};
 constexpr std::chrono::milliseconds kLongestNap{10};
 
-void nap(Clock::duration time) {
-  std::this_thread::sleep_for(std::clamp<Clock::duration>(time, kShortestNap, kLongestNap));
+Clock::duration nap_of(Clock::duration time) {
+  return std::clamp<Clock::duration>(time, kShortestNap, kLongestNap);
+}
+
+/// Of the processor, that the process's other threads have had.
+std::chrono::nanoseconds time_of_others() {
+  const auto time_of = [](clockid_t clock) {
+    timespec t{};
+    clock_gettime(clock, &t);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  };
+  return time_of(CLOCK_PROCESS_CPUTIME_ID) - time_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /// Where the loader looks; or beside the program, which sanitizers' loaders forget. Null if there
@@ -131,7 +141,7 @@ void MpiThread::wait_until(const std::function<bool()>& done, bool crowded) {
     const auto now = Clock::now();
     const Clock::duration waited = now - begin;
     if (waited > kYielding || crowded) {
-      nap(waited / (crowded ? 10 : 1000));
+      std::this_thread::sleep_for(nap_of(waited / (crowded ? 10 : 1000)));
     } else {
       std::this_thread::yield();
       crowded = Clock::now() - now > kShortestNap;
@@ -139,11 +149,20 @@ void MpiThread::wait_until(const std::function<bool()>& done, bool crowded) {
   }
 }
 
-void MpiThread::rest(Clock::time_point last_event, bool awaits) {
+void MpiThread::rest(std::unique_lock<std::mutex>& lock, std::condition_variable& called,
+                     Clock::time_point last_event, bool awaits) {
   obey_abort();
-  const Clock::duration waited = Clock::now() - last_event;
-  if (awaits && waited < kYielding) return std::this_thread::yield();
-  nap(waited / 1000);
+  const Clock::time_point now = Clock::now();
+  const Clock::duration waited = now - last_event;
+  if (awaits && waited < kYielding) {
+    lock.unlock();
+    return std::this_thread::yield();
+  }
+  const std::chrono::nanoseconds used = time_of_others();
+  const bool others_compute = used - used_before_ > (now - rested_before_) / 2;
+  rested_before_ = now;
+  used_before_ = used;
+  called.wait_for(lock, nap_of(waited / (others_compute ? 10 : 1000)));
 }
 
 void MpiThread::obey_abort() {

@@ -49,8 +49,11 @@ class MpiThread {
   void wait_until(const std::function<bool()>& done, bool crowded = false);
   /// For tasks that call MPI over and over, as it moves data while it is called: leaves the core to
   /// others. Where something is awaited and the last thing ended or began at most 5 ms ago, that is
-  /// for a moment; else for a nap of a thousandth of the time since then, 0.1 to 10 ms.
-  void rest(std::chrono::steady_clock::time_point last_event, bool awaits = true);
+  /// for a moment. Else it naps until it is `called`, at most for a thousandth of the time since then,
+  /// or a tenth where other threads have had half a core since it last napped, within 0.1 to 10 ms.
+  /// May return with the lock released.
+  void rest(std::unique_lock<std::mutex>& lock, std::condition_variable& called,
+            std::chrono::steady_clock::time_point last_event, bool awaits);
 
  private:
   void work();
@@ -61,8 +64,11 @@ class MpiThread {
   std::condition_variable changed_, done_;
   std::deque<std::function<void()>> tasks_;
   std::atomic<int> abort_code_{-1};
-  bool joined_ = false, over_ = false;  // by the thread
-  std::thread thread_;                  // last
+  // By the thread:
+  bool joined_ = false, over_ = false;
+  std::chrono::steady_clock::time_point rested_before_;
+  std::chrono::nanoseconds used_before_{};  // of the processor by others, when it rested before
+  std::thread thread_;                      // last
 };
 
 }  // namespace crossbow

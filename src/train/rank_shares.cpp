@@ -34,8 +34,9 @@ bool RankShares::measure(int64_t first, int64_t batches, std::span<const double>
   bool changed = false;
   constexpr double kRound = 0.5;  // seconds
   const double in_time = kRound * std::reduce(speeds_.begin(), speeds_.end());
-  most = std::min(most, static_cast<int64_t>(in_time));
-  for (int64_t round = learners_; round <= std::max(most, learners_); round += learners_) {
+  most = std::max(std::min(most, static_cast<int64_t>(in_time)), learners_);
+  constexpr int64_t kTries = 256;
+  for (int64_t round = learners_; round <= most; round += 1 + most / kTries) {
     Counts counts = counts_for(round);
     const double efficiency = this->efficiency(counts);
     if (efficiency <= best) continue;

@@ -390,6 +390,7 @@ void Trainer::tell(const NodeFailure& failure) {
 void Trainer::report(int64_t first, int64_t done, bool whole) {
   const int64_t k = engine().all_learners(), end = first + done;
   while (position_.batch < end) {
+    if (position_.open_batches >= k) recorder_.end_iteration();  // there were more learners
     const int64_t n = std::min(k - position_.open_batches, end - position_.batch);
     const auto losses = std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
                                                    static_cast<size_t>(n));
@@ -398,7 +399,9 @@ void Trainer::report(int64_t first, int64_t done, bool whole) {
     }
     if (position_.open_batches == k) recorder_.end_iteration();
   }
-  if (whole && position_.open_batches > 0) recorder_.end_iteration();
+  const bool goes_on =
+      ranks_ && ranks_->share() && position_.batch < batches_->batches();  // in the next segment
+  if (whole && !goes_on && position_.open_batches > 0) recorder_.end_iteration();
   observer_.progress.done.store(std::min(position_.batch * config_.batch, samples()),
                                 std::memory_order_relaxed);
   if (const auto note = watch_.look(observer_.progress.loss)) observer_.note(*note);

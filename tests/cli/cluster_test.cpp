@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cli/program.h"
+#include "data/files.h"
 #include "support/paths.h"
 #include "train/checkpoints.h"
 #include "train/train.h"
@@ -264,6 +265,7 @@ TEST_F(Cluster, AsynchronousNodesTrainOnEachRowOnce) {
         2, free("--model resnet-20 --save-every 1e-9 --json --out " + sync + " --sync " + sync)));
     EXPECT_EQ(two["nodes"].size(), 2u);
     EXPECT_EQ(rows(two), 2 * 176);
+    EXPECT_EQ(checkpoint(sync).position.step, 2 * 6);  // of two nodes; epochs have eleven batches
     const json longer = trained(cluster(2, "train --json --epochs 4 --resume " + sync));
     EXPECT_EQ(rows(longer), 4 * 176);
     EXPECT_EQ(longer["nodes"].size(), 2u);
@@ -384,9 +386,10 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
     return "train --model logistic --learners 1 " + (own.empty() ? "--data " + data_.spec() : own);
   };
   const auto refused = [&](const std::string& first, const std::string& second,
-                           const std::string& sentence) {
-    const std::string rank = " -n 1 " + crossbow_binary() + ' ';
-    const Outcome o = shell(launcher() + rank + all(first) + " :" + rank + all(second));
+                           const std::string& sentence, const std::string& variable = "") {
+    const std::string program = crossbow_binary() + ' ';
+    const Outcome o = shell(launcher() + " -n 1 " + program + all(first) + " : -n 1 env " +
+                            variable + ' ' + program + all(second));
     EXPECT_EQ(o.code, 1) << o.err;
     expect_says(o.err, sentence);
     EXPECT_EQ(o.err.find("crossbow train:", o.err.find("crossbow train:") + 1), o.err.npos)
@@ -395,6 +398,12 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
   refused("", "--batch 8 --data " + data_.spec(), "the ranks are not alike: --batch is 16 on ");
   refused("", "--data digits", "the number of training samples is 176 on ");
   refused("", "--data mnist:nowhere", "rank 1 on ");
+  refused("", "", "the ranks are not alike: the instruction set of the loops is ",
+          "CROSSBOW_ISA=plain");
+  std::filesystem::copy(data_.path(), path("other"));
+  data::write_file(path("other/train-labels-idx1-ubyte"),
+                   data::idx_file({176}, data::FileBytes(176, 3)));
+  refused("", "--data mnist:other", "the checksum of the training labels is ");
 }
 
 /// First the checkpoint has no room, then the log has none any more.
