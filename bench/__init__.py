@@ -1,10 +1,10 @@
 """Crossbow beside other systems. Commands, run in the repository's root: `python3 -m bench.peers`,
 `python3 -m bench.learning`, `python3 -m bench.asynchronous`, `python3 -m bench.cluster.ranks`,
-`python3 -m bench.cluster.faults`, `python3 -m bench.cluster.scale`, `python3 -m bench.cluster.versus`,
-`python3 -m bench.hogbatch.loss`, `python3 -m bench.hogbatch.prediction`,
-`python3 -m bench.hogbatch.sparse`,
-`python3 -m bench.input`, `python3 -m bench.auto_tuner`, on a GPU `python3 -m bench.gpu` and, with a
-Python that has PyTorch and torchvision, `python3 -m bench.near_pytorch`.
+`python3 -m bench.cluster.faults`, `python3 -m bench.cluster.pauses`,
+`python3 -m bench.cluster.scale`, `python3 -m bench.cluster.versus`, `python3 -m bench.hogbatch.loss`,
+`python3 -m bench.hogbatch.prediction`, `python3 -m bench.hogbatch.sparse`, `python3 -m bench.input`,
+`python3 -m bench.auto_tuner`, on a GPU `python3 -m bench.gpu` and, with a Python that has PyTorch and
+torchvision, `python3 -m bench.near_pytorch`.
 
 They need Python's standard library alone. The files that import PyTorch, TensorFlow, JAX or NumPy
 run in the virtual environment that `python3 -m bench.peers` makes.

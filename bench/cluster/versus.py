@@ -1,7 +1,7 @@
 """The simulator beside real ranks of this machine: images per second of the same training. Steps of the
 ranks begin with a sleep, so that many fit on few cores. The simulator is told what was measured apart:
-step times of as many processes that know nothing of each other, and latency and bandwidth between two
-ranks by MPI alone."""
+step times of as many processes that know nothing of each other, and latency and bandwidth of as many ranks
+that all send at once, by MPI alone."""
 
 import concurrent.futures
 import gzip
@@ -21,9 +21,10 @@ EXAMPLES = """
 Examples:
   python3 -m bench.cluster.versus                                 needs the machine idle; 15 minutes
   python3 -m bench.cluster.versus --ranks 2 --sync ssgd --steps 50 --rounds 1
+  python3 -m bench.cluster.versus --ranks 2 --model resnet-20 --pad 0      steps that need no sleep
 """
 ALGORITHMS = ["ssgd", "sma", "gossip-pull", "easgd"]
-MODEL, PARAMETERS, BATCH = "mlp:layers=1,width=512,activation=relu", 407_050, 16
+MODEL, BATCH = "mlp:layers=1,width=512,activation=relu", 16
 SIDE = 28  # of the images
 SLOW, FACTOR = 1, 4  # a rank, and how much longer its steps take
 
@@ -65,9 +66,14 @@ class Bench:
         source = ROOT / "bench/cluster"
         output_of(["cc", "-O2", "-shared", "-fPIC", source / "pad.c", "-ldl", "-ldnnl", "-o", self.pad])
         output_of(["mpicc", "-O2", source / "wire.c", "-o", self.wire])
-        self.network = json.loads(output_of([*mpirun(args, 2), self.wire, 4 * PARAMETERS]))
-        log(f"latency {self.network['latency'] * 1e6:.1f} µs, {self.network['bandwidth'] / 1e9:.2f} GB/s")
+        self.parameters = 0
         self.steps = {ranks: self.step_times(ranks) for ranks in args.ranks}
+        self.network = {ranks: self.network_of(ranks) for ranks in args.ranks}
+
+    def network_of(self, ranks):
+        network = json.loads(output_of([*mpirun(self.args, ranks), self.wire, 4 * self.parameters]))
+        log(f"{ranks} ranks: {network['latency'] * 1e6:.1f} µs, {network['bandwidth'] / 1e9:.2f} GB/s")
+        return network
 
     def data(self, ranks):
         folder = self.folder / f"data-{ranks}"
@@ -78,30 +84,37 @@ class Bench:
 
     def training(self, command, ranks, sync):
         return [
-            *(CROSSBOW, command, "--json", "--model", MODEL, "--data", self.data(ranks), "--batch", BATCH),
+            *(CROSSBOW, command, "--json", "--model", self.args.model, "--data", self.data(ranks), "--batch", BATCH),
             *("--sync", sync, "--epochs", 1, "--threads-per-learner", 1, "--seed", 1),
             *("--out", tempfile.mkdtemp(dir=self.folder)),
         ]
 
-    def padded(self, slow=None):
-        seconds = {"LD_PRELOAD": self.pad, "PAD_SECONDS": self.args.pad}
+    def pad_of(self, ranks):
+        return self.args.pad * ranks
+
+    def padded(self, ranks, slow=None):
+        seconds = {"LD_PRELOAD": self.pad, "PAD_SECONDS": self.pad_of(ranks)}
         return {**seconds, **({"PAD_SLOW_RANK": SLOW, "PAD_SLOW_SECONDS": slow} if slow else {})}
 
     def step_times(self, ranks):
         """A file of them."""
         training = [*self.training("train", 1, "none"), "--learners", 1]
-        output_of(with_environment(training, self.padded()))  # chooses the kernels for all others
+        # It also chooses the kernels for all others.
+        first = json.loads(output_of(with_environment(training, self.padded(ranks))))
+        self.parameters = first["parameters"]
         records = [self.folder / f"steps-{ranks}-{number}.txt" for number in range(ranks)]
 
         def record(path):
             command = [*self.training("train", 1, "none"), "--learners", 1]
-            output_of(with_environment(command, {**self.padded(), "PAD_RECORD": path}))
+            output_of(with_environment(command, {**self.padded(ranks), "PAD_RECORD": path}))
 
         with concurrent.futures.ThreadPoolExecutor(ranks) as pool:
             list(pool.map(record, records))
         times = []
         for path in records:
             times += [float(line) for line in path.read_text().split()][-(self.args.steps - 2) :]
+        if not times:
+            raise Failed(f"no step of {self.args.model} was seen: oneDNN computes none of its layers")
         log(f"{ranks} processes: steps of {statistics.mean(times):.5f} s, {max(times):.5f} at most")
         steps = self.folder / f"steps-{ranks}.txt"
         steps.write_text("".join(f"{time}\n" for time in times))
@@ -111,16 +124,16 @@ class Bench:
         return statistics.mean(map(float, self.steps[ranks].read_text().split()))
 
     def real(self, ranks, sync, straggler):
-        slow = (FACTOR - 1) * self.mean_step(ranks) + self.args.pad  # and the step's own time
+        slow = (FACTOR - 1) * self.mean_step(ranks) + self.pad_of(ranks)  # and the step's own time
         command = [*self.training("train", ranks, sync), "--learners", 1]
-        environment = self.padded(slow if straggler else None)
+        environment = self.padded(ranks, slow if straggler else None)
         said = json.loads(output_of([*mpirun(self.args, ranks, environment), *command]))
         return said["images_per_second"]
 
     def simulated(self, ranks, sync, straggler):
         command = self.training("simulate", ranks, sync) + ["--nodes", ranks]
         command += ["--step-times", f"recorded:{self.steps[ranks]}"]
-        command += [word for name, value in self.network.items() for word in (f"--{name}", value)]
+        command += [word for name, value in self.network[ranks].items() for word in (f"--{name}", value)]
         command += ["--straggler", f"{SLOW}:{FACTOR}"] if straggler else []
         return ranks * BATCH * self.args.steps / json.loads(output_of(command))["virtual_seconds"]
 
@@ -130,7 +143,9 @@ def main():
     add = parser.add_argument
     add("--ranks", type=listed(int), default=[2, 4, 8], metavar="N,N", help="default 2,4,8")
     add("--sync", type=listed(str), default=ALGORITHMS, metavar="NAME,NAME", help=",".join(ALGORITHMS))
-    add("--pad", type=float, default=0.05, metavar="S", help="seconds that a step sleeps (default 0.05)")
+    add("--model", default=MODEL, help=f"as of crossbow train (default {MODEL})")
+    about = "seconds that a step sleeps, for each of the ranks (default 0.0125)"
+    add("--pad", type=float, default=0.0125, metavar="S", help=about)
     add("--steps", type=int, default=300, metavar="N", help="of a rank, about (default 300)")
     add("--rounds", type=int, default=1, metavar="N", help="of real runs, whose median counts (default 1)")
     add("--mpirun", default="mpirun -q", metavar="COMMAND", help="with options (default mpirun -q)")
