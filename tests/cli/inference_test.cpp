@@ -125,6 +125,30 @@ TEST_F(Inference, ANetOfImageNetSeesPicturesOfItsMeanAndDeviation) {
   expect_says(crossbow("export run weights.onnx").err, "FILE.safetensors");
 }
 
+/// Whatever the file claims, in little memory.
+TEST_F(Inference, WeightsThatAreNoneAreRefused) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer takes more address space than any limit";
+#endif
+  make_pictures();
+  const auto refused = [&](uint64_t length, const std::string& header,
+                           const std::string& sentence) {
+    std::string file(reinterpret_cast<const char*>(&length), sizeof length);
+    std::ofstream(path("weights.safetensors")) << file << header;
+    const Outcome o =
+        shell("ulimit -v 1000000; " + crossbow_binary() + ' ' +
+              train_on_pictures("--model resnet-18 --device cpu --init weights.safetensors"));
+    EXPECT_EQ(o.code, 1);
+    expect_says(o.err, "weights.safetensors: " + sentence);
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  };
+  const std::string tensor = R"({"conv1.weight":{"dtype":"F32","shape":[1000000,1000000],)"
+                             R"("data_offsets":[0,4]}})";
+  refused(uint64_t{1} << 60, "{}", "it is no file of safetensors: its header would have ");
+  refused(tensor.size(), tensor, "its values are said to be where the file has none");
+  refused(tensor.size(), tensor + "4444", "4 bytes are not what its shape and type take");
+}
+
 TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {
   make_pictures();
   ASSERT_EQ(crossbow(train_on_pictures()).code, 0);

@@ -112,6 +112,29 @@ TEST_F(Pictures, TheCheckLooksIntoFoldersAndTars) {
   expect_says(o.err, "tars/val.tar: member '../2.jpg', which begins at byte ");
 }
 
+TEST_F(Pictures, TrainingEndsAtThePictureThatCannotBeDecoded) {
+  const std::string train =
+      "train --model logistic --device ref --data tfrecord:set --image-size 8 --batch 2 "
+      "--learners 1 --epochs 1";
+  const auto ends = [&](const FileBytes& archive, const std::string& sentence) {
+    add_records();
+    data::write_file(path("set/train-00001-of-00002"), archive);
+    const Outcome o = crossbow(train);
+    EXPECT_EQ(o.code, 1);
+    expect_says(o.err, "set/train-00001-of-00002");
+    expect_says(o.err, sentence);
+    EXPECT_NE(o.err.find("crossbow train:"), o.err.npos) << o.err;
+    EXPECT_EQ(o.err.find("crossbow train:"), o.err.rfind("crossbow train:")) << o.err;
+  };
+  const FileBytes good = data::records({{data::picture(1), 1}, {data::picture(2), 2}});
+  const size_t second = data::records({{data::picture(1), 1}}).size();
+  ends(data::records({{data::picture(1), 1}, {no_picture(), 2}}),
+       fmt::format("record 1, which begins at byte {}: this is neither a JPEG nor a PNG", second));
+  FileBytes flipped = good;
+  flipped[second + 40] ^= 1;
+  ends(flipped, fmt::format("record 1, which begins at byte {}: ", second));
+}
+
 /// Members of 3 GiB that are there, in a file without blocks, and headers that claim to go on.
 TEST_F(Pictures, TarsWithHugeMembersTakeLittleMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

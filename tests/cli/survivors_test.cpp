@@ -97,6 +97,18 @@ TEST_F(Survivors, EndWhereTooFewAreLeft) {
   EXPECT_EQ(crossbow("eval run").code, 0);
 }
 
+TEST_F(Survivors, RefuseMoreThanThereAre) {
+  const auto refused = [&](const std::string& option, const std::string& sentence) {
+    const Outcome o = shell(mpirun(2) + train(option));
+    EXPECT_EQ(o.code, 2) << o.err;
+    expect_says(o.err, option + sentence);
+    EXPECT_NE(o.err.find("crossbow train:"), o.err.npos) << o.err;
+    EXPECT_EQ(o.err.find("crossbow train:"), o.err.rfind("crossbow train:")) << o.err;
+  };
+  refused("--spares 2", ": of 2 ranks one at least must train");
+  refused("--min-ranks 3", ": there are 2 ranks");
+}
+
 class RanksAlone : public ProgramTest {};
 
 TEST_F(RanksAlone, RefuseWhatNeedsOthers) {
@@ -105,6 +117,21 @@ TEST_F(RanksAlone, RefuseWhatNeedsOthers) {
     EXPECT_EQ(o.code, 2) << o.err;
     expect_says(o.err, flag + ": this is one process, not several ranks");
   }
+}
+
+TEST_F(RanksAlone, LoadNoMpi) {
+  const Outcome o = shell("LD_DEBUG=files " + crossbow_binary() + ' ' + tiny(""));
+  EXPECT_EQ(o.code, 0);
+  EXPECT_NE(o.err.find("libdnnl"), o.err.npos);
+  EXPECT_EQ(o.err.find("libcrossbow_mpi"), o.err.npos);
+}
+
+TEST_F(RanksAlone, WithoutTheModuleAreNotOneOfSeveral) {
+  fs::copy_file(crossbow_binary(), path("alone"));
+  const Outcome o = shell("unset LD_LIBRARY_PATH; OMPI_COMM_WORLD_SIZE=2 ./alone " + tiny(""));
+  EXPECT_EQ(o.code, 1);
+  expect_says(o.err, "started this process as one of several, and there is no MPI (");
+  expect_says(o.err, "scripts/cluster installs it, and builds anew");
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ std::vector<std::string> commands() {
   return lines;
 }
 
-/// A folder with a whole batch of pictures for training and one for testing.
-void write_pictures(const fs::path& folder) {
+/// A folder with eight pictures of each class for training, and as many for testing.
+void write_pictures(const fs::path& folder, const std::vector<std::string>& classes) {
   for (const char* split : {"train", "test"}) {
-    for (const char* name : {"cat", "dog"}) {
+    for (const std::string& name : classes) {
       const fs::path place = folder / split / name;
       fs::create_directories(place);
       for (int n = 0; n < 8; ++n) {
@@ -60,7 +60,7 @@ void write_script(const fs::path& path, const std::string& text) {
 class Readme : public testing::ProgramTest {};
 
 TEST_F(Readme, CommandsRunAsTheyStandThere) {
-  write_pictures(path("DIR"));
+  write_pictures(path("DIR"), {"cat", "dog"});
   data::write_cifar10(path("data/cifar10"), 4);
   fs::create_directory(path("pictures"));
   for (const char* picture : {"cat.jpg", "pictures/dog.jpg"}) {
@@ -81,19 +81,24 @@ TEST_F(Readme, CommandsRunAsTheyStandThere) {
   }
 }
 
-TEST_F(Readme, FrozenNetsTrainAsThePageOnFineTuningSays) {
-  write_pictures(path("DIR"));
+/// From weights for two classes, on pictures of three.
+TEST_F(Readme, NetsTrainFromWeightsAsThePageOnFineTuningSays) {
   write_script(path("crossbow"), "exec '" + crossbow_binary() + "' \"$@\"");
-  const auto run = [&](const std::string& command) {
+  const auto output_of = [&](const std::string& command) {
     write_script(path("command"), command);
     const Outcome o = shell("PATH=$PWD:\"$PATH\" ./command </dev/null");
     EXPECT_EQ(o.code, 0) << command << '\n' << o.out << o.err;
+    return o.out + o.err;
   };
-  run("crossbow train --model resnet-18 --data imagefolder:DIR --epochs 1 --out first");
-  run("crossbow export first resnet18.safetensors");
-  const auto commands = commands_with("--freeze '", "fine-tuning.md");
-  EXPECT_EQ(commands.size(), 1u);
-  for (const std::string& command : commands) run(command);
+  write_pictures(path("DIR"), {"cat", "dog"});
+  output_of("crossbow train --model resnet-18 --data imagefolder:DIR --epochs 1 --out first");
+  output_of("crossbow export first resnet18.safetensors");
+  write_pictures(path("DIR"), {"bird"});
+  const auto commands = commands_with("--init resnet18.safetensors", "fine-tuning.md");
+  EXPECT_EQ(commands.size(), 2u);
+  for (const std::string& command : commands) {
+    testing::expect_says(output_of(command), "drawn afresh, for other outputs: fc.");
+  }
 }
 
 }  // namespace

@@ -91,6 +91,20 @@ TEST_F(Simulation, OfAFreeNetworkHasTheBitsOfTheVirtualClock) {
   }
 }
 
+/// Whatever the steps and the network, learners that wait for each other compute what they do here.
+TEST_F(Simulation, OfLearnersThatWaitHasTheBitsOfTraining) {
+  for (const char* sync : {"sma", "ssgd", "sma-delayed", "sma-paper", "easgd", "eamsgd",
+                           "local-sgd", "post-local-sgd", "polyak-ruppert", "slowmo"}) {
+    SCOPED_TRACE(sync);
+    TrainOptions o = options(std::string("simulated-") + sync, sync);
+    o.straggler = "1:4";
+    train(tiny_net, o);
+    const TrainOptions plain = TinyLearners::options(std::string("trained-") + sync, sync, 3);
+    train(tiny_net, plain);
+    expect_same_bits(load(*o.out), load(*plain.out));
+  }
+}
+
 TEST_F(Simulation, GoesOnFromAnotherFolderWithItsFileOfTimes) {
   const std::filesystem::path file = folder("steps.txt");
   std::ofstream(file) << "0.1\n0.2\n";
