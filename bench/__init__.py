@@ -28,6 +28,16 @@ class Failed(Exception):
     """One sentence that says why a process gave no result."""
 
 
+def run_main(main):
+    """A command's main function, as its process."""
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 def last_line(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it printed nothing"

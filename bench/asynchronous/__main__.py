@@ -10,7 +10,7 @@ import pathlib
 import signal
 import sys
 
-from bench import CROSSBOW, ROOT, listed, parser_of
+from bench import CROSSBOW, ROOT, listed, parser_of, run_main
 from bench.asynchronous import ahead, hogwild, stragglers
 from bench.asynchronous.jobs import ASYNCHRONOUS, Runner
 from bench.learning.results import Results
@@ -140,7 +140,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

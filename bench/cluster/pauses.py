@@ -9,12 +9,11 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-from bench import Failed, log, parser_of, table, warn_if_busy
+from bench import Failed, log, parser_of, run_main, table, warn_if_busy
 from bench.cluster.faults import SCRIPT, end_all, process_of
 
 EXAMPLES = """
@@ -119,9 +118,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as failure:
-        sys.exit(str(failure))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

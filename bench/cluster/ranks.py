@@ -8,10 +8,9 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 
-from bench import CROSSBOW, Failed, last_line, listed, log, parser_of, table, warn_if_busy
+from bench import CROSSBOW, Failed, last_line, listed, log, parser_of, run_main, table, warn_if_busy
 
 EXAMPLES = """
 Examples:
@@ -89,9 +88,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as failure:
-        sys.exit(str(failure))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

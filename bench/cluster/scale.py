@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table
+from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run_main, table
 from bench.chart import Chart, colour
 from bench.learning.results import Results
 
@@ -424,7 +424,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

@@ -12,10 +12,9 @@ import pathlib
 import random
 import statistics
 import subprocess
-import sys
 import tempfile
 
-from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table, warn_if_busy
+from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run_main, table, warn_if_busy
 
 EXAMPLES = """
 Examples:
@@ -84,8 +83,8 @@ class Bench:
 
     def training(self, command, ranks, sync):
         return [
-            *(CROSSBOW, command, "--json", "--model", self.args.model, "--data", self.data(ranks), "--batch", BATCH),
-            *("--sync", sync, "--epochs", 1, "--threads-per-learner", 1, "--seed", 1),
+            *(CROSSBOW, command, "--json", "--model", self.args.model, "--data", self.data(ranks)),
+            *("--batch", BATCH, "--sync", sync, "--epochs", 1, "--threads-per-learner", 1, "--seed", 1),
             *("--out", tempfile.mkdtemp(dir=self.folder)),
         ]
 
@@ -168,9 +167,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as failure:
-        sys.exit(str(failure))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

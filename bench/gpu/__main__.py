@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from bench import CROSSBOW, ROOT, listed, log, parser_of
+from bench import CROSSBOW, ROOT, listed, log, parser_of, run_main
 from bench.gpu import accuracy, accuracy_tables, hogbatch, hogbatch_tables, ours, processes
 from bench.gpu import speed, speed_tables, tests
 from bench.gpu.jobs import Job, fields_of
@@ -134,7 +134,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import typing
 
-from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, table
+from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run_main, table
 from bench import warn_if_busy
 from bench.hogbatch import training
 from bench.hogbatch.curves import best_of, curve, plot, rows_a_second, seconds_text, text_of
@@ -249,7 +249,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

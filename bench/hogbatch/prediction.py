@@ -6,10 +6,9 @@ speeds predict: each alone, at the same time, with the batches that the adaptive
 
 import concurrent.futures
 import pathlib
-import sys
 import tempfile
 
-from bench import Failed, listed, parser_of, table, warn_if_busy
+from bench import listed, parser_of, run_main, table, warn_if_busy
 from bench.hogbatch import loss, training
 
 LIMITS = [("1-64", "128-2048"), ("1-16", "16-512")]
@@ -68,9 +67,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as failure:
-        sys.exit(str(failure))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, Failed, last_line, log, parser_of, table, warn_if_busy
+from bench import CROSSBOW, Failed, last_line, log, parser_of, run_main, table, warn_if_busy
 
 DATA = "like-real-sim"
 ONE, TWO, APART, SKLEARN, TORCH = "one", "two", "apart", "sklearn", "torch"
@@ -105,7 +105,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

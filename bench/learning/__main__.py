@@ -10,7 +10,7 @@ import pathlib
 import signal
 import sys
 
-from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of
+from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of, run_main
 from bench.learning import accuracy, choice, defaults, efficiency, large, pictures, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
@@ -200,7 +200,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

@@ -13,7 +13,7 @@ import pathlib
 import subprocess
 import sys
 
-from bench import CROSSBOW, PEERS_PYTHON, Failed, listed, log, parser_of, warn_if_busy
+from bench import CROSSBOW, PEERS_PYTHON, Failed, listed, log, parser_of, run_main, warn_if_busy
 from bench.nets import NETS
 from bench.peers import report
 from bench.peers.peer import MATMUL_SIZE, VARIANTS, variants
@@ -189,7 +189,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

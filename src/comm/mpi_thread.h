@@ -49,9 +49,9 @@ class MpiThread {
   void wait_until(const std::function<bool()>& done, bool crowded = false);
   /// For tasks that call MPI over and over, as it moves data while it is called: leaves the core to
   /// others. Where something is awaited and the last thing ended or began at most 5 ms ago, that is
-  /// for a moment. Else it naps until it is `called`, at most for a thousandth of the time since then,
-  /// or a tenth where other threads have had half a core since it last napped, within 0.1 to 10 ms.
-  /// May return with the lock released.
+  /// for a moment. Else it naps until it is `called`, at most for a thousandth of the time since
+  /// then, or a tenth where other threads have had half a core since it last napped, within 0.1 to
+  /// 10 ms. May return with the lock released.
   void rest(std::unique_lock<std::mutex>& lock, std::condition_variable& called,
             std::chrono::steady_clock::time_point last_event, bool awaits);
 
