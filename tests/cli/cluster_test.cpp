@@ -9,9 +9,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
 #include "cli/program.h"
 #include "data/files.h"
+#include "kernels/cpu/loops.h"
 #include "support/paths.h"
 #include "train/checkpoints.h"
 #include "train/train.h"
@@ -398,11 +400,14 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
   refused("", "--batch 8 --data " + data_.spec(), "the ranks are not alike: --batch is 16 on ");
   refused("", "--data digits", "the number of training samples is 176 on ");
   refused("", "--data mnist:nowhere", "rank 1 on ");
-  refused("", "", "the ranks are not alike: the instruction set of the loops is ",
-          "CROSSBOW_ISA=plain");
+  if (std::string_view(loops().name) != "plain") {
+    refused("", "", "the ranks are not alike: the instruction set of the loops is ",
+            "CROSSBOW_ISA=plain");
+  }
   std::filesystem::copy(data_.path(), path("other"));
-  data::write_file(path("other/train-labels-idx1-ubyte"),
-                   data::idx_file({176}, data::FileBytes(176, 3)));
+  data::FileBytes labels;
+  for (uint8_t i = 1; i <= 176; ++i) labels.push_back(i % 10);
+  data::write_file(path("other/train-labels-idx1-ubyte"), data::idx_file({176}, labels));
   refused("", "--data mnist:other", "the checksum of the training labels is ");
 }
 

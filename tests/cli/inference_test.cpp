@@ -145,8 +145,10 @@ TEST_F(Inference, WeightsThatAreNoneAreRefused) {
   const std::string tensor = R"({"conv1.weight":{"dtype":"F32","shape":[1000000,1000000],)"
                              R"("data_offsets":[0,4]}})";
   refused(uint64_t{1} << 60, "{}", "it is no file of safetensors: its header would have ");
-  refused(tensor.size(), tensor, "its values are said to be where the file has none");
-  refused(tensor.size(), tensor + "4444", "4 bytes are not what its shape and type take");
+  refused(tensor.size(), tensor,
+          "tensor conv1.weight: its values are said to be where the file has none");
+  refused(tensor.size(), tensor + "4444",
+          "tensor conv1.weight: 4 bytes are not what its shape and type take");
 }
 
 TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {

@@ -94,9 +94,9 @@ TEST(RankSegments, GrowToHalfASecond) {
 TEST(RankSegments, FindOutSpeedsQuickly) {
   const Decisions found = decisions({0.05, 0.2, 0.05, 0.05}, /*wait=*/false);
   EXPECT_EQ(std::vector(found.lengths.begin(), found.lengths.begin() + 3),
-            (std::vector<int64_t>{4, 4, 16}));
-  EXPECT_EQ(found.last_shares, (std::vector<int64_t>{5, 1, 5, 5}));
-  EXPECT_EQ(*std::ranges::max_element(found.lengths), 32);
+            (std::vector<int64_t>{4, 4, 13}));
+  EXPECT_EQ(found.last_shares, (std::vector<int64_t>{4, 1, 4, 4}));
+  EXPECT_EQ(*std::ranges::max_element(found.lengths), 26);
 }
 
 TEST(RankSegments, WriteDownWhatTheyWere) {
