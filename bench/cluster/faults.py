@@ -71,6 +71,16 @@ def send(process, signals):
             return
 
 
+def await_checkpoint(run, out):
+    """Whether the run saves one within half a minute."""
+    end = time.monotonic() + 30
+    while not (out / "checkpoint").exists():
+        if run.poll() is not None or time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def end_all(run, out):
     run.kill()
     run.communicate()
@@ -145,9 +155,7 @@ class Run:
         return result, self.fault_of(result, out)
 
     def disturb(self, run, out):
-        end = time.time() + 30
-        while not (out / "checkpoint").exists() and run.poll() is None and time.time() < end:
-            time.sleep(0.02)
+        await_checkpoint(run, out)
         time.sleep(self.after)
         if self.fault in CUTS:
             return self.cut(self.victims[0])

@@ -1,6 +1,6 @@
 // Loaded before oneDNN, by LD_PRELOAD: a training step has a sleep of PAD_SECONDS before the first
-// forward pass of a layer that oneDNN computes; on rank PAD_SLOW_RANK of PAD_SLOW_SECONDS. So many ranks' steps fit on few cores.
-// PAD_RECORD names a file for the seconds from each sleep's begin to the next one's.
+// forward pass of a layer that oneDNN computes; on rank PAD_SLOW_RANK of PAD_SLOW_SECONDS. So many
+// ranks' steps fit on few cores. PAD_RECORD names a file for the seconds from each sleep's begin to the next one's.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>

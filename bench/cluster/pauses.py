@@ -14,7 +14,7 @@ import threading
 import time
 
 from bench import Failed, log, parser_of, run_main, table, warn_if_busy
-from bench.cluster.faults import SCRIPT, end_all, process_of
+from bench.cluster.faults import SCRIPT, await_checkpoint, end_all, process_of
 
 EXAMPLES = """
 Examples:
@@ -29,7 +29,7 @@ LOSSES = {
     "one of two is stopped": (1, signal.SIGSTOP, False),
 }
 GOES_ON = re.compile(r"ranks? goe?s? on after ([0-9.]+) s")
-PATIENCE = 30  # seconds until the first checkpoint, and until the others go on
+PATIENCE = 30  # seconds until the others go on
 SPARE_SECONDS = 20
 
 
@@ -49,23 +49,25 @@ def training(model, spare):
             text=True,
         )
         try:
-            end = time.monotonic() + PATIENCE
-            while not (out / "checkpoint").exists():
-                if run.poll() is not None or time.monotonic() > end:
-                    raise Failed(f"the run of {model} has saved nothing")
-                time.sleep(0.02)
+            if not await_checkpoint(run, out):
+                raise Failed(f"the run of {model} has saved nothing")
             yield run, out
         finally:
             end_all(run, out)
+
+
+def expected_process(rank, out):
+    process = process_of(rank, out)
+    if not process:
+        raise Failed(f"there is no rank {rank}")
+    return process
 
 
 def pause(model, rank, number, spare, wait):
     """Seconds until the loss was noticed, and until the others trained on."""
     with training(model, spare) as (run, out):
         time.sleep(wait)
-        process = process_of(rank, out)
-        if not process:
-            raise Failed(f"there is no rank {rank}")
+        process = expected_process(rank, out)
         late = threading.Timer(PATIENCE, end_all, (run, out))
         late.start()
         hit = time.monotonic()
@@ -83,7 +85,7 @@ def pause(model, rank, number, spare, wait):
 def share_of_spare(model):
     """Of a core."""
     with training(model, spare=True) as (_, out):
-        stat = pathlib.Path(f"/proc/{process_of(2, out)}/stat")
+        stat = pathlib.Path(f"/proc/{expected_process(2, out)}/stat")
 
         def seconds():
             user, system = stat.read_text().rpartition(")")[2].split()[11:13]

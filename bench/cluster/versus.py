@@ -1,5 +1,5 @@
 """The simulator beside real ranks of this machine: images per second of the same training. Steps of the
-ranks begin with a sleep, so that many fit on few cores. The simulator is told what was measured apart:
+ranks have a sleep, so that many fit on few cores. The simulator is told what was measured apart:
 step times of as many processes that know nothing of each other, and latency and bandwidth of as many ranks
 that all send at once, by MPI alone."""
 

@@ -124,8 +124,9 @@ class MpiMail final : public Mail {
         last_event_ = Clock::now();
       } else {
         std::unique_lock lock(mutex_);
-        if (outgoing_.empty() && wanted_ == seen_)
+        if (outgoing_.empty() && wanted_ == seen_) {
           mpi_.rest(lock, called_, last_event_, under_way_ > 0);
+        }
       }
     }
   }
@@ -223,13 +224,13 @@ class MpiMail final : public Mail {
   bool is_open_ = false;
 
   // Of the MPI thread:
-  std::vector<State> states_;  // by room
-  std::vector<int> ranks_;     // by room: to whom it was sent
-  std::vector<int64_t> sent_;  // by rank, answers apart
-  int64_t received_ = 0;       // answers apart
-  bool is_lost_ = false;       // with a rank
-  Wanted seen_ = Wanted::open;
-  int under_way_ = 0;  // of what this rank has sent, or waits for
+  std::vector<State> states_;   // by room
+  std::vector<int> ranks_;      // by room: to whom it was sent
+  std::vector<int64_t> sent_;   // by rank, answers apart
+  int64_t received_ = 0;        // answers apart
+  bool is_lost_ = false;        // with a rank
+  Wanted seen_ = Wanted::open;  // when it last looked what is wanted
+  int under_way_ = 0;           // of what this rank has sent, or waits for
   Clock::time_point last_event_;
   std::unique_ptr<Closing> closing_;
 };

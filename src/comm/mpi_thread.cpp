@@ -24,8 +24,9 @@ constexpr std::chrono::milliseconds kYielding{5};
 constexpr std::chrono::microseconds kShortestNap{100};
 constexpr std::chrono::milliseconds kLongestNap{10};
 
-Clock::duration nap_of(Clock::duration time) {
-  return std::clamp<Clock::duration>(time, kShortestNap, kLongestNap);
+/// `crowded`: a learner computes on the core, which each nap's end takes time of.
+Clock::duration nap_after(Clock::duration waited, bool crowded) {
+  return std::clamp<Clock::duration>(waited / (crowded ? 10 : 1000), kShortestNap, kLongestNap);
 }
 
 /// Of the processor, that the process's other threads have had.
@@ -141,7 +142,7 @@ void MpiThread::wait_until(const std::function<bool()>& done, bool crowded) {
     const auto now = Clock::now();
     const Clock::duration waited = now - begin;
     if (waited > kYielding || crowded) {
-      std::this_thread::sleep_for(nap_of(waited / (crowded ? 10 : 1000)));
+      std::this_thread::sleep_for(nap_after(waited, crowded));
     } else {
       std::this_thread::yield();
       crowded = Clock::now() - now > kShortestNap;
@@ -162,7 +163,7 @@ void MpiThread::rest(std::unique_lock<std::mutex>& lock, std::condition_variable
   const bool others_compute = used - used_before_ > (now - rested_before_) / 2;
   rested_before_ = now;
   used_before_ = used;
-  called.wait_for(lock, nap_of(waited / (others_compute ? 10 : 1000)));
+  called.wait_for(lock, nap_after(waited, others_compute));
 }
 
 void MpiThread::obey_abort() {

@@ -84,6 +84,12 @@ class ProgramTest : public ::testing::Test {
     EXPECT_EQ(ended, child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
+  /// That `crossbow train` has said what is wrong, and only once.
+  static void expect_one_complaint(const Outcome& o) {
+    const size_t first = o.err.find("crossbow train:");
+    EXPECT_NE(first, o.err.npos) << o.err;
+    EXPECT_EQ(o.err.rfind("crossbow train:"), first) << o.err;
+  }
   /// False if it has not come true after a minute and a half.
   template <typename Condition>
   static bool comes(const Condition& condition) {

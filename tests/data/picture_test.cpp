@@ -93,10 +93,8 @@ TEST(Jpeg, APartEqualsThatOfTheWholePicture) {
   Rng rng(2, Purpose::synthetic);
   const auto below = [&](int64_t n) { return int64_t{rng.below(static_cast<uint32_t>(n))}; };
   int parts = 0;
-  constexpr std::array kSamplings{std::pair{1, 1}, std::pair{2, 1}, std::pair{2, 2},
-                                  std::pair{1, 2}, std::pair{4, 1}, std::pair{1, 4},
-                                  std::pair{4, 2}, std::pair{2, 4}, std::pair{3, 1},
-                                  std::pair{1, 3}, std::pair{3, 2}, std::pair{2, 3}};
+  constexpr std::pair<int, int> kSamplings[] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}, {1, 4},
+                                                {4, 2}, {2, 4}, {3, 1}, {1, 3}, {3, 2}, {2, 3}};
   for (const auto& [across, down] : kSamplings) {
     for (const bool progressive : {false, true}) {
       for (const J_COLOR_SPACE stored : {JCS_YCbCr, JCS_GRAYSCALE, JCS_CMYK}) {

@@ -86,7 +86,7 @@ class DenseLoops : public LoopsTest {
 
 TEST_P(DenseLoops, MultiplyRowsByWeights) {
   for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 12, 16}) {
-    for (const int64_t inputs : {1, 15, 16, 127, 128, 129, 400}) {
+    for (const int64_t inputs : {1, 15, 16, 127, 128, 129, 255, 256, 257, 400}) {
       for (const int64_t outputs : {1, 5, 17, 63, 64, 65, 100, 128}) {
         make({rows, inputs, outputs});
         for (const bool with_bias : {false, true}) {

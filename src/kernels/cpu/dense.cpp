@@ -65,44 +65,42 @@ bool in_whole_blocks(const Layout& weights) {
   return in_blocks(weights) && weights.padded == weights.shape;
 }
 
-/// The values that an activation's result is clamped to, if it is no more than that.
-std::optional<std::pair<float, float>> clamps(Activation activation) {
+struct Range {
+  float least, most;
+};
+/// That an activation's result is clamped to, if it is no more than that.
+std::optional<Range> clamps(Activation activation) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   switch (activation) {
     case Activation::none:
-      return {{-kInfinity, kInfinity}};
+      return Range{-kInfinity, kInfinity};
     case Activation::relu:
-      return {{0.0f, kInfinity}};
+      return Range{0, kInfinity};
     case Activation::relu6:
-      return {{0.0f, 6.0f}};
+      return Range{0, 6};
     default:
       return {};
   }
 }
 
-PreparedKernel loops_dense(const PrepareContext& c, PreparedKernel kernel) {
-  const Layout weights = kernel.inputs[1];
-  const auto [least, most] = *clamps(c.node.attrs<DenseAttributes>().activation);
-  const DenseArgs sizes{.rows = kernel.outputs[0].shape[0],
-                        .inputs = weights.shape[1],
-                        .outputs = weights.shape[0],
-                        .x = nullptr,
-                        .bias = nullptr,
-                        .y = nullptr,
-                        .least = least,
-                        .most = most};
+PreparedKernel loops_dense(const PrepareContext& c, PreparedKernel kernel, Range range) {
   kernel.implementation = loops_implementation();
-  kernel.bind = [sizes, blocks = weights.padded[0] / 64, block_stride = weights.strides[0],
+  kernel.bind = [weights = kernel.inputs[1], rows = kernel.outputs[0].shape[0], range,
                  threads = c.threads, with_bias = c.node.has_input(2)](Operands o) -> Call {
-    DenseArgs args = sizes;
-    args.x = as<float>(o.inputs[0]);
-    args.bias = with_bias ? as<float>(o.inputs[2]) : nullptr;
-    args.y = as<float>(o.outputs[0]);
-    const int64_t slices = std::clamp<int64_t>(threads / blocks, 1, args.rows);
-    return [=, w = as<float>(o.inputs[1])](const Step&) {
+    const DenseArgs args{.rows = rows,
+                         .inputs = weights.shape[1],
+                         .outputs = weights.shape[0],
+                         .x = as<float>(o.inputs[0]),
+                         .bias = with_bias ? as<float>(o.inputs[2]) : nullptr,
+                         .y = as<float>(o.outputs[0]),
+                         .least = range.least,
+                         .most = range.most};
+    const int64_t blocks = weights.padded[0] / 64;
+    const int64_t slices = std::clamp<int64_t>(threads / blocks, 1, rows);
+    return [=, w = as<float>(o.inputs[1]), stride = weights.strides[0]](const Step&) {
       parallel_for(threads, blocks * slices, [&](int64_t i) {
         const int64_t block = i / slices, slice = i % slices;
-        loops().dense(args, w + block * block_stride, block * 64, args.rows * slice / slices,
+        loops().dense(args, w + block * stride, block * 64, args.rows * slice / slices,
                       args.rows * (slice + 1) / slices);
       });
     };
@@ -120,14 +118,14 @@ PreparedKernel prepare_dense(const PrepareContext& c) {
       onednn::desc_of(as_rows(x)), onednn::desc_any(c.input_type(1).shape, c.precision), bias_desc,
       onednn::desc_of(y), fused(c.node.attrs<DenseAttributes>().activation));
 
+  PreparedKernel kernel{{x, onednn::layout_of(desc.weights_desc()), bias}, {y}};
+  const auto range = clamps(c.node.attrs<DenseAttributes>().activation);
+  if (range && in_blocks(kernel.inputs[1])) return loops_dense(c, std::move(kernel), *range);
+
   std::vector<onednn::Wire> wires{onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
                                   onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc()),
                                   onednn::output(0, DNNL_ARG_DST, desc.dst_desc())};
   if (with_bias) wires.push_back(onednn::input(2, DNNL_ARG_BIAS, bias_desc));
-  PreparedKernel kernel{{x, onednn::layout_of(desc.weights_desc()), bias}, {y}};
-  if (in_blocks(kernel.inputs[1]) && clamps(c.node.attrs<DenseAttributes>().activation)) {
-    return loops_dense(c, std::move(kernel));
-  }
   return onednn::run_by<dnnl::inner_product_forward>(desc, std::move(wires), std::move(kernel));
 }
 
