@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "comm/world.h"
 #include "data/pipeline.h"
 #include "learner/workers.h"
 #include "plan/compiled_model.h"
@@ -12,7 +13,7 @@
 namespace crossbow {
 
 /// Binds a replica, workers with their workspaces on the replica's device, and a training split.
-/// One thread.
+/// Ranks share out the batches, so all of them construct and call it alike. One thread.
 class Statistics {
  public:
   /// Batches of so many rows for `images`, of a split of `samples`.
@@ -33,7 +34,9 @@ class Statistics {
 
  private:
   void measure();
+  void merge(World& all);
 
+  Device& device_;
   Workers& workers_;
   const std::span<const Workspace> workspaces_;
   const DType dtype_;

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string_view>
 
+#include "comm/thread_world.h"
 #include "core/error.h"
 #include "data/pipeline.h"
 #include "support/error_text.h"
@@ -111,6 +113,24 @@ TEST_P(Statistics, DoNotDependOnTheNumberOfThreads) {
     train(tiny_net, o);
   }
   EXPECT_EQ(states("1"), states("3"));
+}
+
+/// Of three batches one of four ranks has none.
+TEST_P(Statistics, AreSharedOutToRanks) {
+  if (std::string_view(GetParam()) == "late") GTEST_SKIP() << "ranks have the host's memory";
+  TrainOptions o = options("alone");
+  o.sync = "ssgd";
+  o.lr = 1e-30;
+  o.weight_decay = 0;
+  o.bn_images = 192;
+  train(tiny_net, o);
+  ThreadWorlds(4).run([&](World& world) {
+    TrainOptions own = o;
+    own.out.reset();
+    if (world.rank() == 0) own.out = folder("ranks");
+    train(tiny_net, own);
+  });
+  EXPECT_EQ(states("alone"), states("ranks"));
 }
 
 TEST_P(Statistics, AreRefusedForANetThatHasNone) {
