@@ -69,15 +69,15 @@ class Condition:
 
 
 CONDITIONS = {
-    "even": Condition("even steps, a sum takes 0.1", f"constant:{STEP}", 0.1),
-    "uneven": Condition("steps ±30 %, a sum takes 0.1", f"uniform:{STEP}:0.3", 0.1),
-    "even-slow": Condition("even steps, a sum takes 1", f"constant:{STEP}", 1),
-    "uneven-slow": Condition("steps ±30 %, a sum takes 1", f"uniform:{STEP}:0.3", 1),
+    "even": Condition("even steps, a sum takes 0.1 steps", f"constant:{STEP}", 0.1),
+    "uneven": Condition("steps ±30 %, a sum takes 0.1 steps", f"uniform:{STEP}:0.3", 0.1),
+    "even-slow": Condition("even steps, a sum takes a step", f"constant:{STEP}", 1),
+    "uneven-slow": Condition("steps ±30 %, a sum takes a step", f"uniform:{STEP}:0.3", 1),
     "straggler": Condition(
-        "steps ±30 %, a sum takes 0.1, node 0 four times slower", f"uniform:{STEP}:0.3", 0.1, True
+        "steps ±30 %, a sum takes 0.1 steps, node 0 four times slower", f"uniform:{STEP}:0.3", 0.1, True
     ),
     "lost": Condition(
-        "steps ±30 %, a sum takes 0.1, 5 % of the nodes lost", f"uniform:{STEP}:0.3", 0.1, lost=0.05
+        "steps ±30 %, a sum takes 0.1 steps, 5 % of the nodes lost", f"uniform:{STEP}:0.3", 0.1, lost=0.05
     ),
 }
 FAULTY = ["straggler", "lost"]

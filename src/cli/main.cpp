@@ -1,10 +1,14 @@
 // crossbow: one command with a sub-command for each job. Exit codes: 0 success, 1 failure, 2 usage.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <new>
 #include <sstream>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -81,6 +85,12 @@ void refuse_extras(const CLI::App& app) {
   fail_usage("'{}' is not understood{}", extra, did_you_mean(extra, views));
 }
 
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 int run(int argc, char** argv) {
   prepare_streams();
   CLI::App root("Trains neural networks with small batches.", "crossbow");
@@ -112,13 +122,11 @@ int run(int argc, char** argv) {
 
   // A rank that fails ends all. Most often all fail alike, and the first one speaks for them.
   const auto failed = [&](int code, const std::string& sentence) {
-    const int rank = world_rank();
-    if (world() ? rank > 0 : launched_rank() > 0) {
-      std::this_thread::sleep_for(std::chrono::seconds(3));
-    }
-    complain(name, rank == 0
-                       ? sentence
-                       : fmt::format("rank {} on {}: {}", rank, world()->host(rank), sentence));
+    const int rank = world() ? world_rank() : launched_rank();
+    if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    const auto host = [&] { return world() ? world()->host(rank) : host_name(); };
+    complain(name,
+             rank == 0 ? sentence : fmt::format("rank {} on {}: {}", rank, host(), sentence));
     if (world()) world()->abort(code);
     return code;
   };

@@ -113,6 +113,7 @@ Parts parts_of(const TrainOptions& options, const data::Dataset& dataset, int le
   Parts parts{{"the version", CROSSBOW_VERSION},
               {"the instruction set of the loops", cpu_version().loops},
               {"the number of learners", std::to_string(learners)},
+              {"--min-ranks", std::to_string(options.min_ranks)},
               {"the place to go on from", from ? to_json(*from).dump() : "the beginning"}};
   for (const OptionEntry& entry : option_table()) {
     constexpr std::array kOfRankZero{"out", "keep-best", "data"};

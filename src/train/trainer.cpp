@@ -412,13 +412,14 @@ const Replica& Trainer::model() {
   const auto start = Clock::now();
   const Replica& model = team_->model_at(recorder_.samples_seen());
   if (team_->statistics) position_.seconds += seconds_since(start);
+  expect_same_model(engine().layout(), model);
   return model;
 }
 
 bool Trainer::finish_epoch() {
   const bool last = position_.epoch + 1 == config_.epochs;
   const bool evaluated = last || (position_.epoch + 1) % config_.eval_every == 0;
-  if (evaluated || saves_) expect_same_model(engine().layout(), model());
+  if (evaluated || saves_) model();  // as it is now, for what follows
   EpochRecord record;
   record.epoch = position_.epoch + 1;
   record.train_loss = position_.loss_sum / static_cast<double>(samples());

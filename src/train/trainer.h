@@ -82,6 +82,7 @@ class Trainer {
   /// `first`; `done` of it are done, perhaps the whole. An iteration is a batch for each learner;
   /// the last one of a segment may have fewer.
   void report(int64_t first, int64_t done, bool whole);
+  /// What is evaluated and saved, the same on all ranks. Throws Error if it is not.
   const Replica& model();
   Checkpoint state(const Replica& model) const;
   void save();

@@ -388,17 +388,19 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
     return "train --model logistic --learners 1 " + (own.empty() ? "--data " + data_.spec() : own);
   };
   const auto refused = [&](const std::string& first, const std::string& second,
-                           const std::string& sentence, const std::string& variable = "") {
+                           const std::string& sentence, const std::string& variable = "",
+                           int code = 1) {
     const std::string program = crossbow_binary() + ' ';
     const Outcome o = shell(launcher() + " -n 1 " + program + all(first) + " : -n 1 env " +
                             variable + ' ' + program + all(second));
-    EXPECT_EQ(o.code, 1) << o.err;
+    EXPECT_EQ(o.code, code) << o.err;
     expect_says(o.err, sentence);
     expect_one_complaint(o);
   };
   refused("", "--batch 8 --data " + data_.spec(), "the ranks are not alike: --batch is 16 on ");
   refused("", "--data digits", "the number of training samples is 176 on ");
   refused("", "--data mnist:nowhere", "rank 1 on ");
+  refused("", "--batches 8", "rank 1 on ", "", 2);
   if (std::string_view(loops().name) != "plain") {
     refused("", "", "the ranks are not alike: the instruction set of the loops is ",
             "CROSSBOW_ISA=plain");

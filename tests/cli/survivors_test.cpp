@@ -108,6 +108,17 @@ TEST_F(Survivors, RefuseMoreThanThereAre) {
   refused("--min-ranks 3", ": there are 2 ranks");
 }
 
+TEST_F(Survivors, AgreeOnHowManyTheyAre) {
+  const auto refused = [&](const std::string& option, int code) {
+    const Outcome o = shell(mpirun(2) + train("") + " : -n 1 " + train(option + " 2"));
+    EXPECT_EQ(o.code, code) << o.err;
+    expect_says(o.err, "the ranks are not alike: " + option);
+    expect_one_complaint(o);
+  };
+  refused("--spares", 2);
+  refused("--min-ranks", 1);
+}
+
 class RanksAlone : public ProgramTest {};
 
 TEST_F(RanksAlone, RefuseWhatNeedsOthers) {
