@@ -5,7 +5,7 @@
 
 FROM is an image folder of small pictures, such as CIFAR-10's. Each is enlarged to 500 x 375 pixels,
 or to 375 x 500, and gets noise of several octaves, so that it takes as long to decode as a
-photograph: 110 kB on average. As in ImageNet, a few are grey, a few progressive, a few CMYK, and one
+photograph: 105 kB on average. As in ImageNet, a few are grey, a few progressive, a few CMYK, and one
 is a PNG by the name of .JPEG.
 
 With --mixed all pictures are written, for `bench.learning pictures`: without noise, enlarged to sides

@@ -40,10 +40,10 @@ class PictureSplit final : public Split {
     }
     const bool checked = container_ == Container::tfrecord;
     scratch->resize(e.length + static_cast<size_t>(checked ? kRecordTail : 0));
-    read_at(file, static_cast<int64_t>(e.offset), *scratch, path);
-    if (checked) {
-      naming_sample(*this, i, [&] { expect_intact(*scratch); });
-    }
+    naming_sample(*this, i, [&] {
+      read_at(file, static_cast<int64_t>(e.offset), *scratch, path);
+      if (checked) expect_intact(*scratch);
+    });
     return EncodedPicture{std::span(*scratch).subspan(e.begin, e.size)};
   }
   bool in_memory() const override { return false; }

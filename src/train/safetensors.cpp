@@ -13,6 +13,7 @@
 #include "core/crc32c.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/json.h"
 
 namespace crossbow {
 namespace {
@@ -102,12 +103,11 @@ json read_header(const FileBytes& file, int64_t& data_begin) {
   if (length > kLongestHeader) fail("its header has {} bytes, which are too many", length);
   std::string text(length, ' ');
   file.read(kLengthBytes, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
-  constexpr int kDeepest = 3;  // the numbers of a shape; else memory would grow with every bracket
-  const auto shallow = [](int depth, json::parse_event_t, json&) {
-    if (depth > kDeepest) fail("it is no file of safetensors: its header is nested too deeply");
-    return true;
-  };
-  json header = json::parse(text, shallow, /*allow_exceptions=*/false);
+  constexpr int kDeepest = 3;  // a shape; else memory would grow with every bracket
+  if (is_nested_beyond(kDeepest, text)) {
+    fail("it is no file of safetensors: its header is nested too deeply");
+  }
+  json header = json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) fail("it is no file of safetensors: its header is no JSON object");
   data_begin = kLengthBytes + static_cast<int64_t>(length);
   return header;

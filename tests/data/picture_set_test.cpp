@@ -213,6 +213,9 @@ TEST_F(PictureSet, DamageNamesTheFileTheRecordAndThePlace) {
   std::vector<uint8_t> scratch;
   EXPECT_ERROR(set->train->sample(1, &scratch), at + "its bytes do not fit its checksum");
   EXPECT_EQ(check_samples(*set, {}).bad.size(), 1u);
+  add("train-00000-of-00001", cut);
+  EXPECT_ERROR(set->train->sample(1, &scratch), at + "cannot read ");
+  EXPECT_EQ(check_samples(*set, {}).bad.size(), 1u);
 }
 
 TEST_F(PictureSet, BadRecordsAreLeftOutIfAsked) {
@@ -348,6 +351,7 @@ TEST_F(PictureSet, OddTarsAreRefused) {
          "train.tar: member 'a.cls', which begins at byte 0: 'cat' is no number of a class");
   expect({{"a.cls", text("-1")}}, "'-1' is no number of a class");
   expect({{"a.cls", FileBytes(100, '1')}}, "it is no number");
+  expect({{"a.jpg", picture(0)}, {"a.cls", text("1048576")}}, "its label, 1048576, is no class's");
   const std::vector<Member> sample{{"1.jpg", picture(0)}, {"1.cls", text("0")}};
   write_tar(root() / "train.tar", sample);
   FileBytes cut = text(read_text_file(root() / "train.tar", 1 << 20)), two = cut;

@@ -86,6 +86,7 @@ TEST(SafeTensorsFile, WithFaultsIsRefusedInASentence) {
   expect_says(error("[]"), "no JSON object");
   expect_says(error(R"({"__metadata__":{"format":7}})"), "its __metadata__ is no object of texts");
   expect_says(error(R"({"a":{"dtype":[[[[)"), "nested too deeply");
+  expect_says(error(R"({"a":"[[[[\"[[[["})"), "its type, shape or place is missing");
   expect_says(error("{"), "would have 1 bytes");
   expect_says(error("{{"), "no JSON object");
   const FileBytes huge{int64_t{1} << 40, [](int64_t, std::span<uint8_t> part) {
