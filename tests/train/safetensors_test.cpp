@@ -98,6 +98,14 @@ TEST(SafeTensorsFile, WithFaultsIsRefusedInASentence) {
   EXPECT_THROW(only("F32", raw<float>({std::numeric_limits<float>::quiet_NaN()}), 1), Error);
 }
 
+/// In a moment: none costs a look at all others.
+TEST(SafeTensorsFile, MayHaveManyTensors) {
+  std::string header = "{";
+  for (int i = 0; i < 300'000; ++i) header += fmt::format(R"("{}":{{}},)", i);
+  header.back() = '}';
+  expect_says(error_of([&] { SafeTensors{file_of(header, {})}; }), "place is missing");
+}
+
 TEST(SafeTensorsFile, ComesBackWithItsChecksum) {
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
   const auto read = [&](int64_t first, std::span<float> part) {
