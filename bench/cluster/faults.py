@@ -81,6 +81,12 @@ def await_checkpoint(run, out):
     return True
 
 
+def reason_in(errors):
+    """What Crossbow says, rather than the launcher, if anything."""
+    own = [line for line in errors.replace("\0", "").splitlines() if line.startswith("crossbow ")]
+    return own[-1] if own else last_line(errors)
+
+
 def end_all(run, out):
     run.kill()
     run.communicate()
@@ -148,9 +154,9 @@ class Run:
         finally:
             end_all(run, out)
         if run.returncode != 0:
-            return None, f"exit status {run.returncode}: {last_line(errors)}"
+            return None, f"exit status {run.returncode}: {reason_in(errors)}"
         if not printed:
-            return None, f"it ended early: {last_line(errors)}"
+            return None, f"it ended early: {reason_in(errors)}"
         result = json.loads(printed)
         return result, self.fault_of(result, out)
 

@@ -125,8 +125,7 @@ int run(int argc, char** argv) {
     const int rank = world() ? world_rank() : launched_rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
     const auto host = [&] { return world() ? world()->host(rank) : host_name(); };
-    complain(name,
-             rank == 0 ? sentence : fmt::format("rank {} on {}: {}", rank, host(), sentence));
+    complain(name, rank == 0 ? sentence : fmt::format("rank {} on {}: {}", rank, host(), sentence));
     if (world()) world()->abort(code);
     return code;
   };

@@ -261,7 +261,8 @@ TrainResult Trainer::run() {
 Checkpoint Trainer::salvage() {
   engine().salvage();
   position_.engine = engine().state().place;
-  position_.engine.nodes.clear();  // of which those that are left begin anew
+  position_.engine.nodes.clear();  // of which those that are left begin anew, with new steps
+  if (position_.open_batches > 0) recorder_.end_iteration();
   return state(engine().snapshot());
 }
 
