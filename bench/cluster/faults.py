@@ -83,7 +83,8 @@ def await_checkpoint(run, out):
 
 def reason_in(errors):
     """What Crossbow says, rather than the launcher, if anything."""
-    own = [line for line in errors.replace("\0", "").splitlines() if line.startswith("crossbow ")]
+    errors = errors.replace("\0", "")  # of the launcher's
+    own = [line for line in errors.splitlines() if line.startswith("crossbow ")]
     return own[-1] if own else last_line(errors)
 
 
