@@ -183,8 +183,7 @@ class MpiWorld final : public World {
       neighbours_.emplace_back(static_cast<int>(r), std::move(name), std::move(addresses), here,
                                processes[r]);
     }
-    expect_alike(of_all(spares));
-    wanted_ = size_ - spares;
+    wanted_ = size_ - of_all(spares)[0];  // or ranks that were told otherwise would wait in vain
     share_cpus();
     choose_first(wanted_);
   }
@@ -369,14 +368,6 @@ class MpiWorld final : public World {
     if (spares >= size_) {
       fail_usage("--spares {}: of {} ranks one at least must train", spares, size_);
     }
-  }
-
-  void expect_alike(const std::vector<int>& spares) const {
-    const auto other = std::ranges::find_if(spares, [&](int n) { return n != spares[0]; });
-    if (other == spares.end()) return;
-    const auto r = static_cast<int>(other - spares.begin());
-    fail_usage("the ranks are not alike: --spares is {} on {} (rank 0) and {} on {} (rank {})",
-               spares[0], host(0), *other, host(r), r);
   }
 
   /// The first processes, in the order of the neighbours, become the ranks.

@@ -87,8 +87,8 @@ class World {
 
 /// To be called once, before other threads run: joins the others if a launcher has started this
 /// process as one of several, and takes a part of the machine if others on it may use the same
-/// CPUs. The last `spares` of them are spares. Throws Error if a launcher has, and there is no MPI,
-/// and UsageError if there is no use for the spares.
+/// CPUs. The last `spares` of them, as many as rank 0 says, are spares. Throws Error if a launcher
+/// has, and there is no MPI, and UsageError if there is no use for the spares.
 void join_world(int spares = 0);
 /// Null for a process on its own. Of a thread that is a rank it is that one's.
 World* world();

@@ -6,8 +6,8 @@
 
 namespace crossbow {
 
-/// Whether brackets are, of text that may be no JSON. (A parser that asks at each bracket takes time
-/// that grows with the square of their number.)
+/// Whether brackets are, in text that may be no JSON. (A parser that asks at each of them takes
+/// time that grows with the square of their number.)
 bool is_nested_beyond(int deepest, std::string_view text);
 
 /// Throws Error, which says what is wrong with "it", unless `text` is JSON of few levels, as all
