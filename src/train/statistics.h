@@ -5,12 +5,13 @@
 
 #include <algorithm>
 
-#include "comm/world.h"
 #include "data/pipeline.h"
 #include "learner/workers.h"
 #include "plan/compiled_model.h"
 
 namespace crossbow {
+
+class World;
 
 /// Binds a replica, workers with their workspaces on the replica's device, and a training split.
 /// Ranks share out the batches, so all of them construct and call it alike. One thread.
