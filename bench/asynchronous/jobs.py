@@ -13,19 +13,10 @@ SYNCHRONOUS = ["ssgd", "sma", "local-sgd"]
 FIELDS = (*runner.FIELDS, *runner.OPTIONAL_FIELDS, "virtual_time")  # kept of each epoch
 
 
-class Job(tasks.Job):
-    """Its stage is the subcommand, its task the net and the data set. Without a rate it runs at
-    Crossbow's own."""
-
-    def __str__(self):
-        rate = "its own rate" if self.rate is None else f"rate {self.rate:g}"
-        parts = [self.stage, self.task, f"{self.learners} × {self.sync}", *self.options]
-        return " ".join([*parts, rate, f"seed {self.seed}"])
-
-
 def job_of(args, sync, learners, options, target=None):
-    """With the first seed, at Crossbow's own rate."""
-    return Job(
+    """With the first seed, at Crossbow's own rate; its stage is the subcommand, its task the net and
+    the data set."""
+    return tasks.Job(
         *(f"{args.model} on {args.data.partition(':')[0]}", args.command, "crossbow", ""),
         *(tasks.SMALLEST_BATCH, None, args.epochs, target),
         learners=learners,

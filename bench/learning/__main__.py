@@ -11,7 +11,7 @@ import signal
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of, run_main
-from bench.learning import accuracy, choice, defaults, efficiency, large, pictures, report, tasks
+from bench.learning import accuracy, choice, defaults, efficiency, large, names, pictures, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
 
@@ -20,6 +20,7 @@ Examples:
   nice -n 19 python3 -m bench.learning defaults --mnist DIR               may share the machine
   nice -n 19 python3 -m bench.learning efficiency --mnist DIR             may share the machine
   nice -n 19 python3 -m bench.learning large --cifar DIR --model lenet    may share the machine
+  nice -n 19 python3 -m bench.learning names                              may share the machine
   nice -n 19 python3 -m bench.learning pictures --pictures DIR            may share the machine
   python3 -m bench.learning choice --mnist DIR                            on an idle machine
   python3 -m bench.learning accuracy --mnist DIR --stages speed           on an idle machine
@@ -78,6 +79,17 @@ def add_large(commands):
     add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 16,32,64,128")
     about = f"as --sync of crossbow train, or one learner (default {','.join(names)})"
     add("--algorithms", type=listed(str), default=names, metavar="NAME,NAME", help=about)
+    about = "further rates to try: 0.01 times k to these powers"
+    add("--powers", type=listed(float), default=[], metavar="P,P", help=about)
+
+
+def add_names(commands):
+    about = "Accuracy of k learners on the built-in digits, by every algorithm's name alone"
+    add = add_command(commands, "names", about, "It does not matter how busy the machine is.")
+    ks, algorithms = names.LEARNERS, names.ALGORITHMS
+    add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8")
+    about = f"as --sync of crossbow train (default {','.join(algorithms)})"
+    add("--algorithms", type=listed(str), default=algorithms, metavar="NAME,NAME", help=about)
 
 
 def add_pictures(commands):
@@ -125,6 +137,7 @@ def parse_arguments():
     add_defaults(commands)
     add_efficiency(commands)
     add_large(commands)
+    add_names(commands)
     add_pictures(commands)
     add_choice(commands)
     add_accuracy(commands)
@@ -138,13 +151,15 @@ def parse_arguments():
 
 
 def check(args, error):
-    if args.command == "pictures":
+    if args.command == "names":
+        args.task, args.data = "digits", None
+    elif args.command == "pictures":
         args.task, args.data = "pictures", args.pictures
         for name in set(args.ways) - set(pictures.WAYS):
             error(f"no way {name}: choose from {', '.join(pictures.WAYS)}")
     else:
         check_task(args, error)
-    if not os.path.isdir(args.data):
+    if args.data and not os.path.isdir(args.data):
         error(f"no folder {args.data}")
     if not os.access(CROSSBOW, os.X_OK):
         error(f"no program {CROSSBOW}: build the release preset")
@@ -190,6 +205,7 @@ def main():
         "defaults": defaults,
         "efficiency": efficiency,
         "large": large,
+        "names": names,
         "pictures": pictures,
         "choice": choice,
         "accuracy": accuracy,

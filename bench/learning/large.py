@@ -39,10 +39,11 @@ def best_rate(records):
 def run(runner, args):
     """All with the first seed, then the other seeds at the best rates."""
     task = tasks.TASKS[args.task]
+    powers = (*task.large_powers, *args.powers)
     cells = [(way, k) for k in args.learners for way in args.algorithms]
     chosen = []
     for way, k in cells:
-        records = [runner.do(job_of(task, way, k, power)) for power in task.large_powers]
+        records = [runner.do(job_of(task, way, k, power)) for power in powers]
         if rate := best_rate(list(filter(None, records))):
             chosen.append(dataclasses.replace(job_of(task, way, k, 1), rate=rate))
     for seed in range(2, args.seeds + 1):

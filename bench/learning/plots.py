@@ -51,10 +51,10 @@ def accuracy_over_time(title, target, records):
 
 
 def noise_by_epoch(title, records):
-    """The noise scale of several learners with the first seed, the longest run of each number, on a
-    logarithmic axis; None where none was measured."""
+    """The noise scale of several learners by default with the first seed, the longest run of each
+    number, on a logarithmic axis; None where none was measured."""
     lines = {}
-    for record in select(records, seed=1, sync="sma"):
+    for record in select(records, seed=1, sync="sma", options=[]):
         job = record["job"]
         points = [(e["epoch"], e["noise_scale"]) for e in record["history"] if e.get("noise_scale")]
         if job["learners"] > 1 and len(points) > len(lines.get(job["learners"], [])):

@@ -226,6 +226,19 @@ def large_parts(records, task):
     ]
 
 
+def names_parts(records, task):
+    """By algorithm and number of learners."""
+    learners = values(records, "learners")
+    rows = []
+    for sync, runs in group(records, lambda job: job["sync"]).items():
+        found = {r["job"]["learners"]: f"{100 * final_accuracy(r):.2f}" for r in runs}
+        rows.append([f"`{sync}`", *(found.get(k, "–") for k in learners)])
+    return [
+        f"## {task.name}: test accuracy after {task.epochs} epochs by --sync and --learners alone, %\n",
+        table(["", *(f"k = {k}" for k in learners)], rows),
+    ]
+
+
 def pictures_parts(records, task):
     """Each way with its seeds."""
     by_way = group(records, lambda job: " ".join([job["side"], *job["options"]]))
@@ -250,6 +263,8 @@ def markdown(results):
             pictures[f"{task.name}-noise"] = picture
         if compared := select(of_task, stage="large"):
             parts += large_parts(compared, task)
+        if by_name := select(of_task, stage="names"):
+            parts += names_parts(by_name, task)
         if encoded := select(of_task, stage="pictures"):
             parts += pictures_parts(encoded, task)
         for target in sorted({r["job"]["target"] for r in of_task if r["job"]["target"]}):
@@ -278,6 +293,7 @@ def write(results, out):
     if not out:
         print(page)
         return
+    out.parent.mkdir(parents=True, exist_ok=True)
     for name, svg in pictures.items():
         path = out.with_name(f"{out.stem}-{name}.svg")
         path.write_text(svg, encoding="utf-8")

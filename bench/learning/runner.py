@@ -75,7 +75,7 @@ class Runner:
     def threads(self, job):
         """Of each learner. Where only epochs count, one: threads that wait for each other lose far
         more than their share on a busy machine."""
-        if job.learners == "auto":
+        if job.learners == "auto" or job.stage == "names":
             return "auto"
         timed = job.stage in tasks.TIMED_STAGES
         return max(1, len(self.args.cpus) // job.learners) if timed else 1
@@ -87,11 +87,17 @@ class Runner:
             *("--seed", job.seed, "--epochs", epochs, *job.options),
             *(("--target-accuracy", job.target) if job.target is not None else ()),
         ]
-        if job.side == "crossbow":
+        if job.stage == "names":
+            command = [
+                *(CROSSBOW, "train", "--json", "--data", task.data, "--seed", job.seed),
+                *("--learners", job.learners, "--sync", job.sync, "--out", folder / "run"),
+            ]
+        elif job.side == "crossbow":
             command = [
                 *(CROSSBOW, "train", "--json", *shared),
                 *("--data", f"{task.data}:{self.args.data}", *task.options),
                 *("--learners", job.learners, "--sync", job.sync),
+                *(("--retune",) if job.learners == "auto" else ()),
                 *(() if job.learners == 1 or job.stage in tasks.RULED_STAGES else ("--lr-scaling", "none")),
                 *("--threads-per-learner", self.threads(job)),
                 *("--lr-schedule", "fixed", "--weight-decay", nets.WEIGHT_DECAY),

@@ -15,7 +15,7 @@ DIVERGED_EPOCHS = 2  # in a row hardly above chance: one alone may be batch norm
 class Task:
     name: str
     model: str
-    data: str  # how --data of `crossbow train` names such a folder
+    data: str  # how --data of `crossbow train` names such a folder, or what it draws itself
     target: float | None  # test accuracy
     rates: tuple  # ascending
     epochs: int  # limit of the accuracy stages
@@ -48,6 +48,7 @@ TASKS = {
         large_options=("--warmup", "1"),
         large_powers=(0, 0.25, 0.5),  # without batch norm larger rates diverge
     ),
+    "digits": Task(*("digits", "lenet", "digits", None, (), 3, 1)),
     "pictures": Task(
         *("pictures", "resnet-18", "imagenet", None, (), 3, 3),
         options=("--image-size", "64", "--crop", "resized", "--mirror"),
@@ -61,11 +62,11 @@ class Job:
     """One training run. All fields but `stop_after` are its key in the results."""
 
     task: str
-    stage: str  # tune, speed, final, efficiency, defaults, large, choice or pictures
+    stage: str  # tune, speed, final, efficiency, defaults, large, choice, names or pictures
     side: str  # crossbow, pytorch or jax
     variant: str  # the way to run the side
     batch: int  # of each learner
-    rate: float
+    rate: float | None  # None: crossbow's own
     epochs: int  # limit
     target: float | None
     seed: int = 1
@@ -83,7 +84,8 @@ class Job:
         parts = [self.stage, self.task, self.side, self.variant, f"batch {self.batch}"]
         if self.side == "crossbow":
             parts.append(f"{self.learners} × {self.sync}")
-        return " ".join([*parts, *self.options, f"rate {self.rate:g}", f"seed {self.seed}"])
+        rate = "its own rate" if self.rate is None else f"rate {self.rate:g}"
+        return " ".join([*parts, *self.options, rate, f"seed {self.seed}"])
 
 
 def diverged(history):

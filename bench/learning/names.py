@@ -1,0 +1,23 @@
+"""Accuracy of k learners on the digits that the program draws, by every algorithm's name alone: the
+recipe, the rates and all that an algorithm has are the program's own."""
+
+from bench.cluster import faults
+from bench.learning import tasks
+
+LEARNERS = [1, 2, 4, 8]
+OF_ONE_PROCESS = ("hogwild", "elastic-gossip")
+ALGORITHMS = [*faults.ALGORITHMS, *OF_ONE_PROCESS]
+
+
+def run(runner, args):
+    task = tasks.TASKS[args.task]
+    for sync in args.algorithms:
+        for k in args.learners:
+            runner.do(
+                tasks.Job(
+                    *(task.name, "names", "crossbow", "", tasks.SMALLEST_BATCH, None),
+                    *(task.epochs, None),
+                    learners=k,
+                    sync=sync,
+                )
+            )
