@@ -27,7 +27,8 @@ const RegisterAsync kAdPsgd{{"ad-psgd",
                              {.period = true, .gossip_probability = true},
                              [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                                return std::make_unique<AdPsgd>(o);
-                             }}};
+                             },
+                             settle_gossip}};
 
 }  // namespace
 }  // namespace crossbow

@@ -20,8 +20,7 @@ namespace {
 class AdaptiveSgd final : public AsyncAlgorithm {
  public:
   explicit AdaptiveSgd(const AsyncOptions& options)
-      : round_steps_(options.sync.period.value_or(16)),
-        factor_(whole_step_factor(options.sync.alpha)) {
+      : round_steps_(*options.sync.period), factor_(whole_step_factor(*options.sync.alpha)) {
     constexpr int64_t kMost = 1'000'000;
     if (round_steps_ <= kMost) return;
     fail_usage("`sync-period` {}: it must be at most {}", round_steps_, kMost);
@@ -48,6 +47,10 @@ const RegisterAsync kAdaptiveSgd{
      {.period = true, .alpha = true, .workers = true},
      [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
        return std::make_unique<AdaptiveSgd>(o);
+     },
+     [](AsyncOptions& o) {
+       settle<int64_t>(o.sync.period, 16);
+       settle(o.sync.alpha, kStepFactor);
      },
      {.momentum = SolverNeeds::Momentum::none, .rate_scaling = "sqrt"}}};
 

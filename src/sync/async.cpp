@@ -28,12 +28,17 @@ const AsyncEntry* find_async(std::string_view name) {
   return registry().find(name);
 }
 
-int64_t whole_step_factor(const std::optional<double>& alpha) {
-  const double asked = alpha.value_or(2);
-  if (asked < 2 || asked > 64 || asked != std::floor(asked)) {
-    fail_usage("`alpha` {}: sizes of batches differ by a whole number from 2 to 64", asked);
+AsyncOptions settled_options(std::string_view name, AsyncOptions options) {
+  const AsyncEntry* const entry = find_async(name);
+  if (entry && entry->settle) entry->settle(options);
+  return options;
+}
+
+int64_t whole_step_factor(double alpha) {
+  if (alpha < 2 || alpha > 64 || alpha != std::floor(alpha)) {
+    fail_usage("`alpha` {}: sizes of batches differ by a whole number from 2 to 64", alpha);
   }
-  return static_cast<int64_t>(asked);
+  return static_cast<int64_t>(alpha);
 }
 
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
@@ -59,7 +64,7 @@ std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
   if (!options.merge.empty() && options.merge != "difference" && options.merge != "overwrite") {
     fail_usage("`merge` {}: this version knows difference and overwrite", options.merge);
   }
-  return entry->make(options);
+  return entry->make(settled_options(name, options));
 }
 
 int Peers::draw_peer() {

@@ -127,16 +127,21 @@ struct AsyncUses {
 struct AsyncEntry {
   std::string_view name, summary;
   AsyncUses uses;
+  /// With no option open that `settle` settles.
   std::unique_ptr<const AsyncAlgorithm> (*make)(const AsyncOptions& options);
+  void (*settle)(AsyncOptions& options) = nullptr;  // as of SyncEntry
   SolverNeeds needs = {};
 };
 /// In alphabetical order.
 std::vector<AsyncEntry> async_catalogue();
 /// Null if there is no such asynchronous algorithm.
 const AsyncEntry* find_async(std::string_view name);
-/// By what sizes of unlike workers' steps differ: alpha, by default 2. Throws UsageError if it is
-/// no whole number from 2 to 64.
-int64_t whole_step_factor(const std::optional<double>& alpha);
+/// With the asynchronous algorithm's own values of what is left open.
+AsyncOptions settled_options(std::string_view name, AsyncOptions options);
+/// By what sizes of unlike workers' steps differ, unless alpha says it.
+inline constexpr double kStepFactor = 2;
+/// That alpha as a whole number. Throws UsageError if it is none from 2 to 64.
+int64_t whole_step_factor(double alpha);
 /// Throws UsageError as make_sync does.
 std::unique_ptr<const AsyncAlgorithm> make_async(std::string_view name,
                                                  const AsyncOptions& options);

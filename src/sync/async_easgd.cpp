@@ -8,9 +8,6 @@
 namespace crossbow {
 namespace {
 
-constexpr double kBeta = 0.9;
-constexpr int64_t kPeriod = 4;
-
 class AsyncElastic : public AsyncAlgorithm {
  public:
   AsyncElastic(int64_t period, double alpha) : period_(period), alpha_(alpha) {}
@@ -27,23 +24,31 @@ class AsyncElastic : public AsyncAlgorithm {
   const double alpha_;
 };
 
+void settle_own(AsyncOptions& o) {
+  constexpr double kBeta = 0.9;
+  settle<int64_t>(o.sync.period, 4);
+  settle(o.sync.alpha, kBeta / static_cast<double>(o.sync.learners));
+}
+
 std::unique_ptr<const AsyncAlgorithm> make(const AsyncOptions& o) {
-  const double alpha = o.sync.alpha.value_or(kBeta / static_cast<double>(o.sync.learners));
+  const double alpha = *o.sync.alpha;
   if (alpha > 1)
     fail_usage("`alpha` {}: above 1 a node and the server overshoot each other", alpha);
-  return std::make_unique<AsyncElastic>(o.sync.period.value_or(kPeriod), alpha);
+  return std::make_unique<AsyncElastic>(*o.sync.period, alpha);
 }
 
 const RegisterAsync kEasgd{{"async-easgd",
                             "elastic averaging with a server, without waiting",
                             {.period = true, .alpha = true},
                             make,
+                            settle_own,
                             {.momentum = SolverNeeds::Momentum::none, .rate_scaling = "sqrt"}}};
 const RegisterAsync kEamsgd{
     {"async-eamsgd",
      "async-easgd of nodes with Nesterov's momentum",
      {.period = true, .alpha = true},
      make,
+     settle_own,
      {.momentum = SolverNeeds::Momentum::nesterov, .rate_scaling = "sqrt"}}};
 
 }  // namespace

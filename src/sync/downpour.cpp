@@ -27,8 +27,9 @@ const RegisterAsync kDownpour{{"downpour",
                                "nodes send a server their changes and take its model",
                                {.period = true},
                                [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
-                                 return std::make_unique<Downpour>(o.sync.period.value_or(1));
+                                 return std::make_unique<Downpour>(*o.sync.period);
                                },
+                               [](AsyncOptions& o) { settle<int64_t>(o.sync.period, 1); },
                                {.rate_scaling = "none"}}};
 
 }  // namespace

@@ -8,14 +8,22 @@
 namespace crossbow {
 namespace {
 
-std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
+double own_alpha(const SyncOptions& o) {
   constexpr double kBeta = 0.9;
-  const double alpha = kBeta / static_cast<double>(o.learners);
+  return kBeta / static_cast<double>(o.learners);
+}
+
+void settle_own(SyncOptions& o) {
+  settle<int64_t>(o.period, 1);
+  settle(o.alpha, own_alpha(o));
+}
+
+std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
       .learners = o.learners,
-      .period = o.period.value_or(1),
-      .alpha = o.alpha.value_or(alpha),
-      .default_alpha = alpha,
+      .period = *o.period,
+      .alpha = *o.alpha,
+      .default_alpha = own_alpha(o),
       .momentum = 0,
       .restarts = false,
   });
@@ -27,11 +35,13 @@ const RegisterSync kEasgd{{"easgd",
                            "elastic averaging of learners without momentum",
                            kUses,
                            make,
+                           settle_own,
                            {.momentum = SolverNeeds::Momentum::none, .rate_scaling = "sqrt"}}};
 const RegisterSync kEamsgd{{"eamsgd",
                             "elastic averaging of learners with Nesterov's momentum",
                             kUses,
                             make,
+                            settle_own,
                             {.momentum = SolverNeeds::Momentum::nesterov}}};
 
 }  // namespace

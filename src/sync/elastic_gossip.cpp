@@ -12,8 +12,6 @@
 namespace crossbow {
 namespace {
 
-constexpr double kAlpha = 0.5;
-
 class ElasticGossip : public AsyncAlgorithm {
  public:
   ElasticGossip(const AsyncOptions& o, double alpha) : times_(o), alpha_(alpha) {}
@@ -36,8 +34,13 @@ class ElasticGossip : public AsyncAlgorithm {
   const double alpha_;
 };
 
+void settle_own(AsyncOptions& o) {
+  settle_gossip(o);
+  settle(o.sync.alpha, 0.5);
+}
+
 std::unique_ptr<const AsyncAlgorithm> make(const AsyncOptions& o) {
-  const double alpha = o.sync.alpha.value_or(kAlpha);
+  const double alpha = *o.sync.alpha;
   if (alpha >= 1) fail_usage("`alpha` {}: from 1 on two nodes overshoot each other", alpha);
   return std::make_unique<ElasticGossip>(o, alpha);
 }
@@ -45,7 +48,8 @@ std::unique_ptr<const AsyncAlgorithm> make(const AsyncOptions& o) {
 const RegisterAsync kElastic{{"elastic-gossip",
                               "a node and a random peer are pulled towards each other",
                               {.period = true, .alpha = true, .gossip_probability = true},
-                              make}};
+                              make,
+                              settle_own}};
 
 }  // namespace
 }  // namespace crossbow

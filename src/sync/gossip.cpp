@@ -4,6 +4,10 @@
 
 namespace crossbow {
 
+void settle_gossip(AsyncOptions& options) {
+  if (!options.gossip_probability) settle<int64_t>(options.sync.period, 1);
+}
+
 GossipTimes::GossipTimes(const AsyncOptions& o)
     : period_(o.sync.period.value_or(1)), probability_(o.gossip_probability) {
   if (o.sync.period && o.gossip_probability) {

@@ -5,6 +5,9 @@
 
 namespace crossbow {
 
+/// After every step, unless the options say otherwise.
+void settle_gossip(AsyncOptions& options);
+
 class GossipTimes {
  public:
   /// Throws UsageError if the options say both.

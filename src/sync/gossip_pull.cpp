@@ -25,7 +25,8 @@ const RegisterAsync kPull{{"gossip-pull",
                            {.period = true, .gossip_probability = true},
                            [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                              return std::make_unique<GossipPull>(o);
-                           }}};
+                           },
+                           settle_gossip}};
 
 }  // namespace
 }  // namespace crossbow

@@ -30,7 +30,8 @@ const RegisterAsync kPush{{"gossip-push",
                            {.period = true, .gossip_probability = true},
                            [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                              return std::make_unique<GossipPush>(o);
-                           }}};
+                           },
+                           settle_gossip}};
 
 }  // namespace
 }  // namespace crossbow

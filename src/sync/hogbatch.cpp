@@ -31,7 +31,7 @@ class Hogbatch : public AsyncAlgorithm {
 class AdaptiveHogbatch final : public Hogbatch {
  public:
   explicit AdaptiveHogbatch(const AsyncOptions& options)
-      : Hogbatch(options), alpha_(whole_step_factor(options.sync.alpha)) {}
+      : Hogbatch(options), alpha_(whole_step_factor(*options.sync.alpha)) {}
 
   int64_t step_factor() const override { return alpha_; }
   int64_t next_size(int64_t size, const UpdateCounts& updates) const override {
@@ -52,6 +52,7 @@ const RegisterAsync kHogbatch{{"hogbatch",
                                [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                                  return std::make_unique<Hogbatch>(o);
                                },
+                               {},
                                kNeeds}};
 const RegisterAsync kAdaptive{{"adaptive-hogbatch",
                                "hogbatch, with batches that balance the workers' updates",
@@ -59,6 +60,7 @@ const RegisterAsync kAdaptive{{"adaptive-hogbatch",
                                [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                                  return std::make_unique<AdaptiveHogbatch>(o);
                                },
+                               [](AsyncOptions& o) { settle(o.sync.alpha, kStepFactor); },
                                kNeeds}};
 
 }  // namespace

@@ -17,6 +17,7 @@ const RegisterAsync kHogwild{{"hogwild",
                               [](const AsyncOptions&) -> std::unique_ptr<const AsyncAlgorithm> {
                                 return std::make_unique<Hogwild>();
                               },
+                              {},
                               {.momentum = SolverNeeds::Momentum::none, .rate_scaling = "none"}}};
 
 }  // namespace

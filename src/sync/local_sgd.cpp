@@ -9,8 +9,6 @@
 namespace crossbow {
 namespace {
 
-constexpr int64_t kPeriod = 8;
-
 class LocalSgd : public SyncAlgorithm {
  public:
   LocalSgd(int64_t before, int64_t after) : before_(before), after_(after) {}
@@ -30,19 +28,24 @@ class LocalSgd : public SyncAlgorithm {
   const int64_t before_, after_;
 };
 
+void settle_own(SyncOptions& o) {
+  settle<int64_t>(o.period, 8);
+}
+
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o, bool post) {
-  const int64_t period = o.period.value_or(kPeriod);
-  return std::make_unique<LocalSgd>(post ? 1 : period, period);
+  return std::make_unique<LocalSgd>(post ? 1 : *o.period, *o.period);
 }
 
 const RegisterSync kLocal{{"local-sgd",
                            "learners go on from their mean every 8 steps",
                            {.period = true},
-                           [](const SyncOptions& o) { return make(o, false); }}};
+                           [](const SyncOptions& o) { return make(o, false); },
+                           settle_own}};
 const RegisterSync kPostLocal{{"post-local-sgd",
                                "as ssgd until the rate first drops, then as local-sgd",
                                {.period = true},
                                [](const SyncOptions& o) { return make(o, true); },
+                               settle_own,
                                {.rate_drops = true}}};
 
 }  // namespace

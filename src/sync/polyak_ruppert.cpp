@@ -9,14 +9,10 @@
 namespace crossbow {
 namespace {
 
-constexpr double kAlpha = 0.01;
-
 class PolyakRuppert : public SyncAlgorithm {
  public:
   explicit PolyakRuppert(const SyncOptions& o)
-      : period_(o.period.value_or(1)),
-        alpha_(o.alpha.value_or(o.learners == 1 ? 0 : kAlpha)),
-        eta_(o.averaging_eta.value_or(kAveragingEta)) {}
+      : period_(*o.period), alpha_(o.alpha.value_or(0)), eta_(*o.averaging_eta) {}
 
   Traits traits() const override {
     return {.timing = Timing::beside_step, .restarts = true, .lags = true};
@@ -30,12 +26,18 @@ class PolyakRuppert : public SyncAlgorithm {
   const double alpha_, eta_;
 };
 
+void settle_own(SyncOptions& o) {
+  settle<int64_t>(o.period, 1);
+  if (o.learners > 1) settle(o.alpha, 0.01);
+  settle(o.averaging_eta, kAveragingEta);
+}
+
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   if (o.alpha.value_or(0) >= 2) {
     fail_usage("`alpha` {}: learners that are pulled by 2 or more drift apart from their mean",
                *o.alpha);
   }
-  if (o.alpha.value_or(0) > 1 && o.averaging_eta.value_or(kAveragingEta) > 0) {
+  if (o.alpha.value_or(0) > 1 && *o.averaging_eta > 0) {
     fail_usage(
         "`alpha` {}: with `averaging-eta` the mean keeps moving towards the learners, and "
         "with a pull above 1 they would overshoot each other",
@@ -50,6 +52,7 @@ const RegisterSync kPolyakRuppert{{"polyak-ruppert",
                                    "the central model is the mean over time and learners",
                                    kUses,
                                    make,
+                                   settle_own,
                                    {},
                                    kUses}};
 

@@ -55,7 +55,8 @@ const RegisterAsync kSgp{{"sgp",
                           {.period = true, .gossip_probability = true},
                           [](const AsyncOptions& o) -> std::unique_ptr<const AsyncAlgorithm> {
                             return std::make_unique<StochasticGradientPush>(o);
-                          }}};
+                          },
+                          settle_gossip}};
 
 }  // namespace
 }  // namespace crossbow

@@ -13,9 +13,7 @@ namespace {
 class SlowMo : public SyncAlgorithm {
  public:
   explicit SlowMo(const SyncOptions& o)
-      : period_(o.period.value_or(8)),
-        alpha_(o.alpha.value_or(1)),
-        beta_(o.central_momentum.value_or(0.7)) {}
+      : period_(*o.period), alpha_(*o.alpha), beta_(*o.central_momentum) {}
 
   Traits traits() const override { return {.state_buffers = 1}; }
   int64_t period(bool, int64_t) const override { return period_; }
@@ -35,6 +33,12 @@ class SlowMo : public SyncAlgorithm {
   const double alpha_, beta_;
 };
 
+void settle_own(SyncOptions& o) {
+  settle<int64_t>(o.period, 8);
+  settle(o.alpha, 1.0);
+  settle(o.central_momentum, 0.7);
+}
+
 constexpr SyncUses kUses{.period = true, .alpha = true, .central_momentum = true};
 
 const RegisterSync kSlowMo{{"slowmo",
@@ -43,6 +47,7 @@ const RegisterSync kSlowMo{{"slowmo",
                             [](const SyncOptions& o) -> std::unique_ptr<const SyncAlgorithm> {
                               return std::make_unique<SlowMo>(o);
                             },
+                            settle_own,
                             {},
                             kUses}};
 

@@ -20,12 +20,12 @@ class ModelAveraging : public SyncAlgorithm {
       : alone_(o.learners == 1),
         period_(o.period),
         alpha_(o.alpha.value_or(1)),
-        eta_(o.averaging_eta.value_or(kAveragingEta)) {}
+        eta_(*o.averaging_eta) {}
 
   Traits traits() const override { return {.restarts = true, .lags = true}; }
   int64_t period(bool, int64_t epoch_steps) const override {
     constexpr int64_t kTimes = 48, kLongest = 256;
-    return period_.value_or(alone_ ? std::clamp<int64_t>(epoch_steps / kTimes, 1, kLongest) : 1);
+    return period_.value_or(std::clamp<int64_t>(epoch_steps / kTimes, 1, kLongest));
   }
   void apply(const Exchange& x) const override {
     const int64_t every = alone_ ? 1 : kMeansApart;
@@ -41,9 +41,15 @@ class ModelAveraging : public SyncAlgorithm {
 
  private:
   const bool alone_;
-  const std::optional<int64_t> period_;
+  const std::optional<int64_t> period_;  // open: some times an epoch
   const double alpha_, eta_;
 };
+
+void settle_own(SyncOptions& o) {
+  if (o.learners > 1) settle<int64_t>(o.period, 1);
+  if (o.learners > 1) settle(o.alpha, 1.0);
+  settle(o.averaging_eta, kAveragingEta);
+}
 
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   if (o.alpha.value_or(1) >= 2) {
@@ -57,6 +63,7 @@ const RegisterSync kSma{{"sma",
                          "synchronous model averaging over learners, and over time",
                          {.period = true, .alpha = true, .averaging_eta = true},
                          make,
+                         settle_own,
                          {},
                          SyncUses{.period = true, .averaging_eta = true}}};
 

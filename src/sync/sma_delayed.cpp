@@ -11,8 +11,7 @@ namespace {
 
 class DelayedAveraging final : public SyncAlgorithm {
  public:
-  explicit DelayedAveraging(const SyncOptions& o)
-      : period_(o.period.value_or(1)), eta_(o.averaging_eta.value_or(kAveragingEta)) {}
+  explicit DelayedAveraging(const SyncOptions& o) : period_(*o.period), eta_(*o.averaging_eta) {}
 
   Traits traits() const override {
     return {.timing = Timing::beside_passes, .restarts = true, .lags = true};
@@ -28,6 +27,11 @@ class DelayedAveraging final : public SyncAlgorithm {
   const double eta_;
 };
 
+void settle_own(SyncOptions& o) {
+  if (o.learners > 1) settle<int64_t>(o.period, 1);
+  settle(o.averaging_eta, kAveragingEta);
+}
+
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
   if (o.learners == 1) return make_sync("sma", o);
   return std::make_unique<DelayedAveraging>(o);
@@ -38,6 +42,7 @@ const RegisterSync kDelayed{{"sma-delayed",
                              "sma whose average takes effect a step later, for slow networks",
                              kUses,
                              make,
+                             settle_own,
                              {},
                              kUses}};
 

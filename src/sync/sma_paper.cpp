@@ -8,14 +8,23 @@
 namespace crossbow {
 namespace {
 
+double own_alpha(const SyncOptions& o) {
+  return 1.0 / static_cast<double>(o.learners);
+}
+
+void settle_own(SyncOptions& o) {
+  settle<int64_t>(o.period, 1);
+  settle(o.alpha, own_alpha(o));
+  settle(o.central_momentum, 0.9);
+}
+
 std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
-  const double alpha = 1.0 / static_cast<double>(o.learners);
   return std::make_unique<ElasticAveraging>(ElasticAveraging::Settings{
       .learners = o.learners,
-      .period = o.period.value_or(1),
-      .alpha = o.alpha.value_or(alpha),
-      .default_alpha = alpha,
-      .momentum = o.central_momentum.value_or(0.9),
+      .period = *o.period,
+      .alpha = *o.alpha,
+      .default_alpha = own_alpha(o),
+      .momentum = *o.central_momentum,
       .restarts = true,
   });
 }
@@ -23,7 +32,8 @@ std::unique_ptr<const SyncAlgorithm> make(const SyncOptions& o) {
 const RegisterSync kSmaPaper{{"sma-paper",
                               "sma as published: a central model with momentum, alpha 1/k",
                               {.period = true, .alpha = true, .central_momentum = true},
-                              make}};
+                              make,
+                              settle_own}};
 
 }  // namespace
 }  // namespace crossbow

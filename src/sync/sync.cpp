@@ -38,6 +38,12 @@ std::optional<SyncUses> sync_alone(std::string_view name) {
   return entry ? entry->alone : std::nullopt;
 }
 
+SyncOptions settled_options(std::string_view name, SyncOptions options) {
+  const SyncEntry* const entry = registry().find(name);
+  if (entry && entry->settle) entry->settle(options);
+  return options;
+}
+
 std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const SyncOptions& options) {
   const SyncEntry* const entry = registry().find(name);
   if (!entry) {
@@ -49,7 +55,7 @@ std::unique_ptr<const SyncAlgorithm> make_sync(std::string_view name, const Sync
                fmt::join(names, ", "), did_you_mean(name, names));
   }
   check_options(name, options, entry->uses, entry->needs.momentum);
-  return entry->make(options);
+  return entry->make(settled_options(name, options));
 }
 
 }  // namespace crossbow

@@ -104,10 +104,19 @@ struct SyncUses {
   bool period = false, alpha = false, central_momentum = false, averaging_eta = false;
 };
 
+/// Gives an option that is left open its value.
+template <class T>
+void settle(std::optional<T>& option, T value) {
+  if (!option) option = value;
+}
+
 struct SyncEntry {
   std::string_view name, summary;  // one line, for people to read
   SyncUses uses;
+  /// With no option open that `settle` settles.
   std::unique_ptr<const SyncAlgorithm> (*make)(const SyncOptions& options);
+  /// The algorithm's own values of what is left open and does not follow from the epoch's length.
+  void (*settle)(SyncOptions& options) = nullptr;
   SolverNeeds needs = {};
   /// The same of a learner alone; nothing where it has nobody to agree with, and is trained by
   /// plain SGD.
@@ -118,8 +127,10 @@ std::vector<SyncEntry> sync_catalogue();
 /// Of an asynchronous algorithm as well; nothing in particular for a name that there is not.
 SolverNeeds sync_needs(std::string_view name);
 std::optional<SyncUses> sync_alone(std::string_view name);
+/// With the synchronous algorithm's own values of what is left open.
+SyncOptions settled_options(std::string_view name, SyncOptions options);
 
-/// `const RegisterSync k{{"sma", "synchronous model averaging", {.alpha = true}, make}};`
+/// `const RegisterSync k{{"sma", "synchronous model averaging", {.alpha = true}, make, settle}};`
 struct RegisterSync {
   explicit RegisterSync(const SyncEntry& entry);
 };

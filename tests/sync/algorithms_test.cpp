@@ -437,6 +437,24 @@ TEST(ModelAveraging, IsStableJustBelowItsBoundAndNotAboveIt) {
   }
 }
 
+TEST(SyncOptions, HaveTheAlgorithmsOwnValuesWhereTheyAreOpen) {
+  const SyncOptions paper = settled_options("sma-paper", {.learners = 4});
+  EXPECT_EQ(paper.period, 1);
+  EXPECT_EQ(paper.alpha, 0.25);
+  EXPECT_EQ(paper.central_momentum, 0.9);
+  EXPECT_FALSE(paper.averaging_eta);
+  const SyncOptions alone = settled_options("sma", {.learners = 1});
+  EXPECT_FALSE(alone.alpha);
+  EXPECT_FALSE(alone.period);  // it follows from the epoch's length
+  EXPECT_EQ(alone.averaging_eta, 8);
+  EXPECT_EQ(settled_options("sma", {.learners = 2}).alpha, 1);
+  EXPECT_EQ(settled_options("sma", {.learners = 2, .period = 3, .alpha = 0.5}).period, 3);
+  const AsyncOptions gossip{.sync = {.learners = 2}, .gossip_probability = 0.1};
+  EXPECT_FALSE(settled_options("gossip-pull", gossip).sync.period);
+  EXPECT_EQ(settled_options("gossip-pull", AsyncOptions{}).sync.period, 1);
+  EXPECT_FALSE(settled_options("ssgd", {.learners = 4}).period);
+}
+
 TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   const auto refusal = [](const char* sync, SyncOptions options) {
     try {
