@@ -1,5 +1,6 @@
 // crossbow train
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -200,7 +201,8 @@ void print_memory(std::FILE* out, const TrainResult& r) {
                           count(r.memory.learners, "learner"), r.memory.total_mb()));
 }
 
-/// What several learners cost or save: of the last epoch, and how many there were before.
+/// What several learners cost or save: of the last epoch, how many there were before, and what was
+/// tried.
 void print_goodput(std::FILE* out, const TrainResult& r) {
   if (r.history.empty()) return;
   const EpochRecord& last = r.history.back();
@@ -223,6 +225,15 @@ void print_goodput(std::FILE* out, const TrainResult& r) {
     before = epoch.learners;
   }
   if (numbers.find(',') != std::string::npos) put_wrapped(out, "  learners  ", numbers);
+  if (r.tried.size() < 2) return;
+  std::vector<std::string> tried;
+  for (const LearnerTrial& trial : r.tried) {
+    tried.push_back(
+        fmt::format("{}: {}", text_of(trial.arrangement), grouped(std::llround(trial.goodput))));
+  }
+  put_wrapped(out, "  tried     ",
+              fmt::format("{} images/s{}", fmt::join(tried, ", "),
+                          r.options.tune_for == "goodput" ? " that count" : ""));
 }
 
 constexpr size_t kFirstNodes = 8;

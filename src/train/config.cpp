@@ -306,6 +306,16 @@ bool option_is_set(const TrainOptions& options, const OptionEntry& entry) {
   return std::visit([&](auto member) { return is_set(options.*member); }, entry.member);
 }
 
+std::vector<std::pair<std::string_view, std::string>> settled_texts(const TrainOptions& open,
+                                                                    const TrainOptions& settled) {
+  std::vector<std::pair<std::string_view, std::string>> texts;
+  for (const OptionEntry& entry : option_table()) {
+    if (option_is_set(open, entry) || !option_is_set(settled, entry)) continue;
+    texts.emplace_back(entry.name, option_text(settled, entry));
+  }
+  return texts;
+}
+
 void check_same_run(const TrainOptions& before, const TrainOptions& now, std::string_view to) {
   for (const OptionEntry& entry : option_table()) {
     const std::string was = option_text(before, entry), is = option_text(now, entry);

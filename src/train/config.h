@@ -5,7 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "train/options.h"
 
@@ -51,6 +53,10 @@ void apply_config(TrainOptions& options, std::string_view toml, std::string_view
 void apply_config_file(TrainOptions& options, const std::string& path);
 /// All that is set, as TOML that apply_config reads back to the same options.
 std::string to_config(const TrainOptions& options);
+
+/// Names, and texts as option_text has them, of what is set in `settled` alone.
+std::vector<std::pair<std::string_view, std::string>> settled_texts(const TrainOptions& open,
+                                                                    const TrainOptions& settled);
 
 /// Throws UsageError if the options would make another run of that of `before`, which is to be
 /// resumed or repeated.

@@ -131,6 +131,15 @@ LearnerChoice LearnerSearch::choice() const {
   return settled() ? LearnerChoice::remembered : LearnerChoice::timed;
 }
 
+std::vector<LearnerTrial> LearnerSearch::tried() const {
+  std::vector<LearnerTrial> all;
+  if (!tuner_) return all;
+  for (const AutoTuner::Trial& trial : tuner_->trials()) {
+    all.push_back({trial.arrangement, trial.rate * share_of(trial.arrangement)});
+  }
+  return all;
+}
+
 void LearnerSearch::limit(int learners) {
   while (candidates_.size() > 1 && candidates_.back().learners > learners) candidates_.pop_back();
   if (tuner_) tuner_->limit(learners);

@@ -16,6 +16,7 @@
 #include "train/record.h"
 #include "train/run_config.h"
 #include "train/throughput.h"
+#include "train/train.h"
 
 namespace crossbow {
 
@@ -35,6 +36,8 @@ class LearnerSearch {
   void resume(const Arrangement& arrangement, bool settled, std::vector<LearnerChange> changes);
   bool settled() const { return !tuner_ || tuner_->settled(); }
   LearnerChoice choice() const;
+  /// By the search that runs or that ran last.
+  std::vector<LearnerTrial> tried() const;
   /// More on a device cannot be had, or have nothing to do; what runs stays.
   void limit(int learners);
 

@@ -135,10 +135,14 @@ Checkpoint RunFolder::load(const std::function<void(std::string_view)>& warn) {
   return checkpoint;
 }
 
-void RunFolder::open_records(const TrainOptions& options,
-                             const std::function<void(std::string_view)>& warn) {
+void RunFolder::open_records(const std::function<void(std::string_view)>& warn) {
   if (!metrics_) metrics_.emplace(path_ / "metrics.jsonl", metrics_bytes_, warn);
-  write_file_atomically(path_ / "config.toml", to_config(options));
+}
+
+void RunFolder::write_config(const TrainOptions& options, const std::vector<std::string>& notes) {
+  std::string text = to_config(options);
+  for (const std::string& note : notes) text += fmt::format("# {}\n", note);
+  write_file_atomically(path_ / "config.toml", text);
 }
 
 void RunFolder::append_turns(std::string_view turns,

@@ -69,10 +69,10 @@ class RunFolder {
   /// Whether the run has yet to save its first checkpoint.
   bool is_new() const { return !resumed_ && !metrics_; }
 
-  /// To be called once there is a checkpoint: writes the configuration, and opens the metrics, of
-  /// which those after the loaded checkpoint are of steps to be done again, unless they are open.
-  /// Throws Error if they cannot be written.
-  void open_records(const TrainOptions& options, const std::function<void(std::string_view)>& warn);
+  /// To be called once there is a checkpoint: opens the metrics, of which those after the loaded
+  /// checkpoint are of steps to be done again, unless they are open. Throws Error if they cannot be
+  /// written.
+  void open_records(const std::function<void(std::string_view)>& warn);
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
   /// Adds turns of asynchronous nodes (train/turns.h) to those of the checkpoint. If some of these
@@ -87,6 +87,8 @@ class RunFolder {
   /// The same of the turns, those that are lost included.
   int64_t turns_bytes() const { return turns_ ? turns_->bytes() : turns_bytes_; }
 
+  /// With each note as a comment.
+  void write_config(const TrainOptions& options, const std::vector<std::string>& notes);
   void write_plan(const Choices& plan);
   /// What the run had chosen before, also after its checkpoint.
   Choices plan_before() const;

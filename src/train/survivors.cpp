@@ -62,7 +62,7 @@ std::unique_ptr<RunFolder> inherit(const fs::path& path, const Checkpoint* from,
     std::unique_ptr<RunFolder> folder(new RunFolder(RunFolder::go_on(path, kPatience)));
     const Checkpoint before = folder->load(warn);
     if (from && is_of_same_run(before, *from)) {
-      folder->open_records(before.options, warn);
+      folder->open_records(warn);
       epochs = std::ssize(before.history);
       return folder;
     }

@@ -41,6 +41,20 @@ SyncOptions sync_options(const TrainOptions& o, int learners) {
   return options;
 }
 
+TrainOptions settled_options(TrainOptions o, const TeamConfig& team) {
+  SyncOptions options = sync_options(o, team.learners());
+  if (team.sync) options = settled_options(o.sync, options);
+  if (team.async) {
+    options =
+        settled_options(o.sync, AsyncOptions{options, o.gossip_probability, merge_of(o)}).sync;
+  }
+  o.sync_period = options.period;
+  o.alpha = options.alpha;
+  o.central_momentum = options.central_momentum;
+  o.averaging_eta = options.averaging_eta;
+  return o;
+}
+
 DeviceList device_list(std::string_view text) {
   const std::string first(text.substr(0, text.find(','))), kind = first.substr(0, first.find(':'));
   if (kind == text || !is_device(kind)) return {std::string(text), 1};

@@ -68,4 +68,7 @@ std::vector<TeamConfig> teams_of(const TrainOptions& options);
 /// What the options say of synchronisation, for so many learners in all.
 SyncOptions sync_options(const TrainOptions& o, int learners);
 
+/// With what the team's algorithm takes for those of these that are left open.
+TrainOptions settled_options(TrainOptions options, const TeamConfig& team);
+
 }  // namespace crossbow

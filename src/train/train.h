@@ -17,6 +17,12 @@ namespace crossbow {
 /// What `TrainOptions::model` becomes for a net of one's own.
 constexpr const char* kOwnModel = "own";
 
+/// What a search for the number of learners measured: images/s, of them those that count.
+struct LearnerTrial {
+  Arrangement arrangement;
+  double goodput = 0;
+};
+
 /// What a run measured; of a resumed run, the part before included.
 struct TrainResult {
   TrainOptions options;     // resolved
@@ -32,6 +38,7 @@ struct TrainResult {
   double seconds = 0;                       // from the call to the result, of all its processes
   double train_seconds = 0;                 // without start-up and evaluation
   double images_per_second = 0;             // over train_seconds
+  std::vector<LearnerTrial> tried;          // by the last search of this process, if any
   double lr_factor = 1;                     // of the rate of one learner, at the end
   double waiting_seconds = 0;               // of these: steps that waited for data
   int64_t parameters = 0;                   // trained values

@@ -10,6 +10,7 @@
 #include "plan/named_tensors.h"
 #include "train/clock_config.h"
 #include "train/cluster.h"
+#include "train/config.h"
 #include "train/initial_weights.h"
 #include "train/recipe.h"
 #include "train/result.h"
@@ -174,7 +175,7 @@ void Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
   position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners());
   arrange(next, &before);
   move_rate();
-  if (folder_) folder_->write_plan(tuner_.choices());
+  write_settings();
   position_.seconds += seconds_since(start);
 }
 
@@ -213,22 +214,49 @@ void Trainer::tell_team() {
       engine().all_learners() == 1 && sync != "none" && !engine().synchronises()
           ? fmt::format("; alone, `sync` {} is plain SGD", sync)
           : "";
-  const double factor = position_.rate_factor.to;
-  const std::string rate = factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
   const std::vector<WorkerConfig>& workers = team_->config.workers;
   const std::string who =
       workers.empty() ? text_of(position_.arrangement) + devices : text_of(workers);
   const std::string ranks =
       world_size() > 1 ? fmt::format(" on each of {} ranks", world_size()) : "";
-  observer_.note(fmt::format("{}{}: {}{}{}", who, ranks, plan.text(), alone, rate));
+  std::string settled;
+  for (const auto& [name, value] : settled_texts())
+    settled += fmt::format("; `{}` {}", name, value);
+  observer_.note(
+      fmt::format("{}{}: {}{}{}{}", who, ranks, plan.text(), alone, rate_text(), settled));
 }
 
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
 void Trainer::open_records() {
   if (agreed(folder_ && folder_->is_new())) save(engine().snapshot());
+  if (folder_) folder_->open_records([this](std::string_view text) { observer_.note(text); });
+  write_settings();
+}
+
+void Trainer::write_settings() {
   if (!folder_) return;
-  folder_->open_records(config_.options, [this](std::string_view text) { observer_.note(text); });
+  std::vector<std::string> notes;
+  const Settled settled = settled_texts();
+  if (!settled.empty() || !rate_text().empty()) {
+    notes.push_back(fmt::format("Of {}{}", count(engine().all_learners(), "learner"), rate_text()));
+  }
+  for (const auto& [name, value] : settled) notes.push_back(fmt::format("{} = {}", name, value));
+  folder_->write_config(config_.options, notes);
   folder_->write_plan(tuner_.choices());
+}
+
+std::string Trainer::rate_text() const {
+  const double factor = position_.rate_factor.to;
+  return factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
+}
+
+Trainer::Settled Trainer::settled_texts() const {
+  TrainOptions settled = settled_options(config_.options, team_->config);
+  const bool has_states = team_->models.front()->parameters()->state_elements > 0;
+  if (has_states && (team_->config.sync || team_->config.async)) {
+    settled.bn_images = config_.bn_images(team_->config, /*states=*/true);
+  }
+  return crossbow::settled_texts(config_.options, settled);
 }
 
 TrainResult Trainer::run() {
@@ -274,7 +302,10 @@ bool Trainer::train_epoch() {
   progress.total = samples();
   if (position_.batch == 0) {
     search_.reconsider(position_.engine.noise.images(config_.batch));
-    if (config_.lr_scaling == "adascale" && position_.epoch > 0) move_rate();
+    if (config_.lr_scaling == "adascale" && position_.epoch > 0) {
+      move_rate();
+      write_settings();
+    }
   }
   make_changes();
   if (world() && any_rank_is_to_stop()) return false;  // perhaps before all kernels were chosen
@@ -548,6 +579,7 @@ bool Trainer::out_of_patience() const {
 TrainResult Trainer::result(bool interrupted) const {
   TrainResult r = result_of(config_, history_, position_, recorder_.samples_seen());
   r.interrupted = interrupted;
+  r.tried = search_.tried();
   r.nodes = position_.engine.nodes;
   r.lost_nodes = position_.engine.lost;
   if (world()) r.ranks = world_size();

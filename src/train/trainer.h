@@ -44,7 +44,15 @@ class Trainer {
   int64_t epochs() const { return std::ssize(history_); }
 
  private:
+  using Settled = std::vector<std::pair<std::string_view, std::string>>;
+
   void open_records();
+  /// Into the run's folder, whenever they follow from another number of learners.
+  void write_settings();
+  /// Of the team beside that of one learner; empty where it is the same.
+  std::string rate_text() const;
+  /// Options that are left open, and what the team takes for them.
+  Settled settled_texts() const;
   bool stop_timing(int64_t timed);
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.

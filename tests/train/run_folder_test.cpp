@@ -70,6 +70,19 @@ TEST_F(RunFolders, FilesThatARunWouldWriteOverAreRefusedAndKept) {
   expect_says(error_of([&] { train(tiny_net, options("link")); }), "holds a plan.json already");
 }
 
+TEST_F(RunFolders, SayWhatIsLeftOpenHasComeTo) {
+  TrainOptions o = options("run");
+  o.sync = "sma-paper";
+  o.learners = 4;
+  o.central_momentum = 0.8;
+  train(tiny_net, o);
+  const std::string config = text_of(folder("run") + "/config.toml");
+  expect_says(config, "central-momentum = 0.8\n");
+  expect_says(config,
+              "# Of 4 learners; 4 times the rate of one\n# sync-period = 1\n# alpha = 0.25\n");
+  EXPECT_EQ(config.find("# central-momentum"), std::string::npos);
+}
+
 TEST_F(RunFolders, OtherFilesInTheFolderStay) {
   fs::create_directory(folder("run"));
   std::ofstream(folder("run") + "/notes.txt") << "by hand";
