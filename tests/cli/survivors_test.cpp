@@ -51,28 +51,6 @@ TEST_F(Survivors, GoOnWhateverRankIsKilled) {
   }
 }
 
-/// Of which two segments have a part, as the nodes' shares are no multiples of their number.
-TEST_F(Survivors, GoOnFromWithinAStep) {
-  constexpr int kFew = 6;
-  for (const int victim : {0, 1, 2}) {
-    SCOPED_TRACE(victim);
-    const pid_t child = start("exec " + mpirun(3) + crossbow_binary() +
-                              " train --model mlp:layers=1,width=64 --data digits --epochs 6"
-                              " --learners 1 --threads-per-learner 1 --json --out run"
-                              " --sync gossip-push");
-    ASSERT_TRUE(has_begun());
-    const pid_t process = process_of(victim);
-    ASSERT_GT(process, 0);
-    kill(process, SIGKILL);
-    const json run = result_of(end_of(child), kFew);
-    ASSERT_FALSE(run.is_null());
-    EXPECT_EQ(run["ranks"], 2);
-    EXPECT_EQ(run["lost_ranks"].size(), 1u);
-    fs::remove_all(path("run"));
-    fs::remove(path("err"));
-  }
-}
-
 /// While they part with the first, for which they take 0.1 s and more.
 TEST_F(Survivors, GoOnWhereOneMoreIsKilledMeanwhile) {
   using std::chrono_literals::operator""ms;
