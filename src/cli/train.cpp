@@ -232,7 +232,7 @@ void print_goodput(std::FILE* out, const TrainResult& r) {
         fmt::format("{}: {}", text_of(trial.arrangement), grouped(std::llround(trial.goodput))));
   }
   put_wrapped(out, "  tried     ",
-              fmt::format("{} images/s{}", fmt::join(tried, ", "),
+              fmt::format("{} images/s{}", fmt::join(tried, "; "),
                           r.options.tune_for == "goodput" ? " that count" : ""));
 }
 

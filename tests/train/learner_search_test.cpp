@@ -67,7 +67,11 @@ TEST_F(LearnerChanges, ARunFindsItsNumberOfLearnersAndIsReplayed) {
   o.epochs = 1000;
   o.retune = true;  // whatever an earlier run found
   UntilSettled observer(*o.out);
-  EXPECT_TRUE(train(tiny_net, o, &observer).interrupted);
+  const TrainResult found = train(tiny_net, o, &observer);
+  EXPECT_TRUE(found.interrupted);
+  ASSERT_GE(found.tried.size(), 2u);
+  EXPECT_EQ(found.tried[0].arrangement.learners, 1);
+  EXPECT_GT(found.tried[1].goodput, 0);
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "tried 1 learner of 1 thread", observer.notes);
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "tried 2 learners of 1 thread", observer.notes);
   const Position settled = load(*o.out).position;
