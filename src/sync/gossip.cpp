@@ -9,7 +9,7 @@ void settle_gossip(AsyncOptions& options) {
 }
 
 GossipTimes::GossipTimes(const AsyncOptions& o)
-    : period_(o.sync.period.value_or(1)), probability_(o.gossip_probability) {
+    : period_(o.sync.period), probability_(o.gossip_probability) {
   if (o.sync.period && o.gossip_probability) {
     fail_usage(
         "`sync-period` and `gossip-probability` both say when nodes gossip; leave one of them out");

@@ -15,11 +15,11 @@ class GossipTimes {
 
   /// After a step; draws if there is a probability.
   bool now(Peers& p) const {
-    return probability_ ? p.draw() < *probability_ : p.steps() % period_ == 0;
+    return probability_ ? p.draw() < *probability_ : p.steps() % *period_ == 0;
   }
 
  private:
-  const int64_t period_;
+  const std::optional<int64_t> period_;  // one of both is set
   const std::optional<double> probability_;
 };
 

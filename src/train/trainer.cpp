@@ -175,7 +175,8 @@ void Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
   position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners());
   arrange(next, &before);
   move_rate();
-  write_settings();
+  if (folder_) folder_->write_plan(tuner_.choices());
+  write_config();
   position_.seconds += seconds_since(start);
 }
 
@@ -229,11 +230,13 @@ void Trainer::tell_team() {
 /// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
 void Trainer::open_records() {
   if (agreed(folder_ && folder_->is_new())) save(engine().snapshot());
-  if (folder_) folder_->open_records([this](std::string_view text) { observer_.note(text); });
-  write_settings();
+  if (!folder_) return;
+  folder_->open_records([this](std::string_view text) { observer_.note(text); });
+  folder_->write_plan(tuner_.choices());
+  write_config();
 }
 
-void Trainer::write_settings() {
+void Trainer::write_config() {
   if (!folder_) return;
   std::vector<std::string> notes;
   const Settled settled = settled_texts();
@@ -242,7 +245,6 @@ void Trainer::write_settings() {
   }
   for (const auto& [name, value] : settled) notes.push_back(fmt::format("{} = {}", name, value));
   folder_->write_config(config_.options, notes);
-  folder_->write_plan(tuner_.choices());
 }
 
 std::string Trainer::rate_text() const {
@@ -304,7 +306,7 @@ bool Trainer::train_epoch() {
     search_.reconsider(position_.engine.noise.images(config_.batch));
     if (config_.lr_scaling == "adascale" && position_.epoch > 0) {
       move_rate();
-      write_settings();
+      write_config();
     }
   }
   make_changes();

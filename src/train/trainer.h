@@ -47,8 +47,8 @@ class Trainer {
   using Settled = std::vector<std::pair<std::string_view, std::string>>;
 
   void open_records();
-  /// Into the run's folder, whenever they follow from another number of learners.
-  void write_settings();
+  /// With what open options have come to; again whenever that or the rate's factor changes.
+  void write_config();
   /// Of the team beside that of one learner; empty where it is the same.
   std::string rate_text() const;
   /// Options that are left open, and what the team takes for them.
