@@ -12,6 +12,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -131,6 +132,7 @@ void run(const fs::path& folder, const std::string& model, int learners, int rou
   fmt::print("{}, {} learners: {:.1f} MiB; the first save takes {:.1f} MiB of memory\n", model,
              learners, static_cast<double>(size) / (1 << 20), first.mib);
   for (int round = 0; round < rounds; ++round) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // a save frees the oldest meanwhile
     const Cost plain = cost_of([&] { write_and_sync(folder / "bytes", size); });
     fs::remove(folder / "bytes");
     const Cost saved = cost_of(save);

@@ -11,6 +11,7 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "plan/compiled_model.h"
+#include "plan/row_major.h"
 #include "train/initial_weights.h"
 #include "train/safetensors.h"
 #include "train/session.h"

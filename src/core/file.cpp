@@ -11,6 +11,8 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "core/error.h"
@@ -113,6 +115,15 @@ bool is_linked(int fd) {
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+void close_meanwhile(Descriptor file) {
+  if (file.get() < 0) return;
+  try {
+    std::thread([file = std::move(file)] {}).detach();
+  } catch (const std::system_error&) {
+    // Without another thread it is closed here.
+  }
 }
 
 fs::file_type type_of(const fs::path& path) {

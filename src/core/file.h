@@ -32,6 +32,10 @@ class Descriptor {
   int fd_;
 };
 
+/// Closes a file on a thread of its own: where it has no name left, its memory and its place on the
+/// disk are freed, which takes long.
+void close_meanwhile(Descriptor file);
+
 /// What is at `path`, links followed; not_found if nothing is. Throws Error, naming the path and
 /// the reason, if the system does not tell: a loop of links, a name that is too long, a folder that
 /// may not be searched.

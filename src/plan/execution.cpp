@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "plan/program.h"
+#include "plan/row_major.h"
 
 namespace crossbow {
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "device/host_window.h"
+#include "plan/row_major.h"
 
 namespace crossbow {
 namespace {

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "plan/program.h"
+#include "plan/row_major.h"
 
 namespace crossbow {
 namespace {

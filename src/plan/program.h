@@ -255,15 +255,6 @@ class Execution {
   std::map<std::string, const void*> results_;
 };
 
-/// Conversion between a slot's own layout and row-major doubles/floats: checkpoint, export, tests.
-void read_tensor(const Layout& layout, const void* from, std::span<float> row_major);
-void write_tensor(const Layout& layout, void* to, std::span<const float> row_major);
-/// The same for a part: its values from the row-major position `first` on.
-void read_part(const Layout& layout, const void* from, int64_t first, std::span<float> row_major);
-void write_part(const Layout& layout, void* to, int64_t first, std::span<const float> row_major);
-void read_tensor(const Layout& layout, const void* from, std::span<double> row_major);
-void write_tensor(const Layout& layout, void* to, std::span<const double> row_major);
-
 /// Draws every parameter and state afresh: (seed, parameter index) decide, not layout or device.
 void initialise(const ParameterLayout& layout, Replica& replica, uint64_t seed);
 

@@ -1,5 +1,7 @@
 #include "train/checkpoint.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <future>
@@ -9,6 +11,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "device/host_window.h"
+#include "plan/row_major.h"
 
 namespace crossbow {
 namespace {
@@ -38,17 +41,22 @@ struct Key {
   }
 };
 
+struct Reader {
+  HostWindow window;
+  RowMajor order;
+};
+
 void store_slots(const Slots& slots, const std::byte* buffer, Device& device, const Key& key,
                  Checkpoint& checkpoint) {
   for (const auto& slot : slots) {
     const std::byte* const from = buffer + slot.offset * static_cast<int64_t>(sizeof(float));
     // Windows are large and tensors are read one after the other, so there is one at a time.
-    const auto window = std::make_shared<std::optional<HostWindow>>();
-    const auto read = [layout = slot.layout, from, &device, window](int64_t first,
+    const auto reader = std::make_shared<std::optional<Reader>>();
+    const auto read = [layout = slot.layout, from, &device, reader](int64_t first,
                                                                     std::span<float> values) {
-      if (!*window) window->emplace(device, from, layout.bytes());
-      read_part(layout, (*window)->data(), first, values);
-      if (first + std::ssize(values) == layout.shape.elements()) window->reset();
+      if (!*reader) reader->emplace(Reader{{device, from, layout.bytes()}, RowMajor(layout)});
+      (*reader)->order.read((*reader)->window.data(), first, values);
+      if (first + std::ssize(values) == layout.shape.elements()) reader->reset();
     };
     checkpoint.tensors.push_back(
         {slot.name, key.role, key.index, slot.layout.shape, read, key.slot});
@@ -75,10 +83,11 @@ void restore_slots(const Checkpoint& checkpoint, const Slots& slots, std::byte* 
     }
     const HostDraft draft(device, buffer + slot.offset * static_cast<int64_t>(sizeof(float)),
                           slot.layout.bytes());
+    const RowMajor order(slot.layout);
     for (int64_t first = 0; first < t.shape.elements(); first += kPiece) {
       piece.resize(static_cast<size_t>(std::min(kPiece, t.shape.elements() - first)));
       t.read(first, piece);
-      write_part(slot.layout, draft.data(), first, piece);
+      order.write(draft.data(), first, piece);
     }
     draft.commit();
   }
@@ -260,7 +269,11 @@ void save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
     fs::remove(kept, error);
     throw;
   }
-  if (keep) fs::rename(kept, previous(folder), error);
+  if (!keep) return;
+  Descriptor replaced(
+      ::open(previous(folder).c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  fs::rename(kept, previous(folder), error);
+  close_meanwhile(std::move(replaced));
 }
 
 Checkpoint load_checkpoint(const fs::path& folder_or_file,

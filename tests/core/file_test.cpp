@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -137,6 +138,16 @@ TEST(ReadTextFile, RefusesWhatIsNoFileWithoutWaitingForIt) {
     EXPECT_ERROR(read_text_file(odd.path, 100), odd.path.string());
     EXPECT_ERROR(read_text_file(odd.path, 100), odd.reason);
   }
+}
+
+TEST(CloseMeanwhile, ClosesTheFile) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const Descriptor reader(ends[0]);
+  close_meanwhile(Descriptor(ends[1]));
+  char byte;
+  EXPECT_EQ(::read(reader.get(), &byte, 1), 0) << "waits until nobody can write any more";
+  close_meanwhile(Descriptor());
 }
 
 TEST(MakeFolder, MakesWhatIsMissingAndSaysWhatIsInTheWay) {

@@ -18,6 +18,7 @@
 #include "models/layers.h"
 #include "ops/activation.h"
 #include "ops/loss.h"
+#include "plan/row_major.h"
 #include "support/fault.h"
 
 namespace crossbow::testing {

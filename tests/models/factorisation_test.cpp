@@ -2,6 +2,7 @@
 
 #include "models/model.h"
 #include "plan/compiled_model.h"
+#include "plan/row_major.h"
 #include "support/error_text.h"
 
 namespace crossbow::testing {

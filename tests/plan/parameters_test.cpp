@@ -1,7 +1,6 @@
 // How a replica's flat buffers are laid out, filled and read.
 #include <algorithm>
 
-#include "core/error.h"
 #include "support/graph_testing.h"
 
 namespace crossbow::testing {
@@ -88,45 +87,6 @@ TEST(ParameterLayout, PiecesOfAnOptimizerDecayAsAWholeOrNotAtAll) {
   EXPECT_EQ(merged[0].elements, 400);
   EXPECT_EQ(merged[1].first, 400);
   EXPECT_EQ(merged[1].elements, net.parameter_elements - 400);
-}
-
-TEST(ParameterLayout, TensorsComeBackAsTheyWereWritten) {
-  for (const auto& slot : sample_layout(DType::f32).parameters) {
-    std::vector<float> written(slot.layout.shape.elements()), back(written.size());
-    for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<float>(i) + 0.25f;
-    const Buffer memory(slot.layout.bytes());
-    write_tensor(slot.layout, memory.data(), std::span<const float>(written));
-    read_tensor(slot.layout, memory.data(), std::span<float>(back));
-    EXPECT_EQ(back, written) << slot.name;
-  }
-}
-
-TEST(ParameterLayout, PartsOfTensorsComeBackAsTheyWereWritten) {
-  for (const auto& slot : sample_layout(DType::f32).parameters) {
-    std::vector<float> written(slot.layout.shape.elements()), back(written.size());
-    for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<float>(i) + 0.25f;
-    const Buffer memory(slot.layout.bytes());
-    for (size_t first = 0; first < written.size(); first += 4) {
-      const size_t n = std::min<size_t>(written.size() - first, 4);
-      write_part(slot.layout, memory.data(), static_cast<int64_t>(first),
-                 std::span<const float>(written).subspan(first, n));
-    }
-    read_tensor(slot.layout, memory.data(), std::span<float>(back));
-    EXPECT_EQ(back, written) << slot.name;
-    read_part(slot.layout, memory.data(), 2, std::span<float>(back).first(5));
-    EXPECT_EQ(back[4], written[6]) << slot.name;
-    const auto end = static_cast<int64_t>(written.size());
-    EXPECT_THROW(read_part(slot.layout, memory.data(), end - 4, std::span(back).first(5)), Error);
-    EXPECT_THROW(write_part(slot.layout, memory.data(), -1, std::span(written).first(5)), Error);
-  }
-}
-
-TEST(ParameterLayout, TensorsOfTheWrongSizeAreRefused) {
-  const Layout layout = Layout::plain({7}, DType::f32);
-  const Buffer memory(layout.bytes());
-  std::vector<float> values(6);
-  EXPECT_THROW(write_tensor(layout, memory.data(), std::span<const float>(values)), Error);
-  EXPECT_THROW(read_tensor(layout, memory.data(), std::span<float>(values)), Error);
 }
 
 TEST(Initialise, DependsOnSeedAndIndexButNotOnLayoutOrPrecision) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/passes.h"
+#include "plan/row_major.h"
 #include "support/error_text.h"
 #include "support/model_testing.h"
 

@@ -19,6 +19,7 @@
 #include "ops/sparse_rows.h"
 #include "passes/autodiff.h"
 #include "plan/program.h"
+#include "plan/row_major.h"
 #include "support/relative_error.h"
 
 namespace crossbow {
