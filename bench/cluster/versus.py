@@ -1,7 +1,7 @@
 """The simulator beside real ranks of this machine: images per second of the same training. Steps of the
 ranks have a sleep, so that many fit on few cores. The simulator is told what was measured apart:
-step times of as many processes that know nothing of each other, and latency and bandwidth of as many ranks
-that all send at once, by MPI alone."""
+step times of as many processes that know nothing of each other, before and after the real run, as a machine's
+speed may change; and latency and bandwidth of as many ranks that all send at once, by MPI alone."""
 
 import concurrent.futures
 import gzip
@@ -18,14 +18,13 @@ from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run
 
 EXAMPLES = """
 Examples:
-  python3 -m bench.cluster.versus                                 needs the machine idle; 15 minutes
+  python3 -m bench.cluster.versus                                 needs the machine idle; half an hour
   python3 -m bench.cluster.versus --ranks 2 --sync ssgd --steps 50 --rounds 1
   python3 -m bench.cluster.versus --ranks 2 --model resnet-20 --pad 0      steps that need no sleep
 """
 ALGORITHMS = ["ssgd", "sma", "gossip-pull", "easgd"]
 MODEL, BATCH = "mlp:layers=1,width=512,activation=relu", 16
 SIDE = 28  # of the images
-STEP_ROUNDS = 3  # of which the median counts
 SLOW, FACTOR = 1, 4  # a rank, and how much longer its steps take
 
 
@@ -66,8 +65,8 @@ class Bench:
         source = ROOT / "bench/cluster"
         output_of(["cc", "-O2", "-shared", "-fPIC", source / "pad.c", "-ldl", "-ldnnl", "-o", self.pad])
         output_of(["mpicc", "-O2", source / "wire.c", "-o", self.wire])
-        self.parameters = 0
-        self.steps = {ranks: self.step_times(ranks) for ranks in args.ranks}
+        self.step_times = {}  # by ranks, those recorded last
+        self.parameters = self.choose_kernels()
         self.network = {ranks: self.network_of(ranks) for ranks in args.ranks}
 
     def network_of(self, ranks):
@@ -97,18 +96,10 @@ class Bench:
         seconds = {"LD_PRELOAD": self.pad, "PAD_SECONDS": self.pad_of(ranks)}
         return {**seconds, **({"PAD_SLOW_RANK": SLOW, "PAD_SLOW_SECONDS": slow} if slow else {})}
 
-    def step_times(self, ranks):
-        """A file of those of the median of some rounds, as all that is simulated follows from them."""
+    def choose_kernels(self):
+        """Trains one process, which chooses them for all that follow; returns its number of parameters."""
         training = [*self.training("train", 1, "none"), "--learners", 1]
-        # It also chooses the kernels for all others.
-        first = json.loads(output_of(with_environment(training, self.padded(ranks))))
-        self.parameters = first["parameters"]
-        rounds = sorted((self.record_steps(ranks) for _ in range(STEP_ROUNDS)), key=statistics.mean)
-        means = ", ".join(f"{statistics.mean(times):.5f}" for times in rounds)
-        log(f"{ranks} processes: steps of {means} s")
-        steps = self.folder / f"steps-{ranks}.txt"
-        steps.write_text("".join(f"{time}\n" for time in rounds[STEP_ROUNDS // 2]))
-        return steps
+        return json.loads(output_of(with_environment(training, self.padded(1))))["parameters"]
 
     def record_steps(self, ranks):
         """Of processes that run side by side."""
@@ -127,22 +118,32 @@ class Bench:
             raise Failed(f"no step of {self.args.model} was seen: oneDNN computes none of its layers")
         return times
 
-    def mean_step(self, ranks):
-        return statistics.mean(map(float, self.steps[ranks].read_text().split()))
-
-    def real(self, ranks, sync, straggler):
-        slow = (FACTOR - 1) * self.mean_step(ranks) + self.pad_of(ranks)  # and the step's own time
+    def real(self, ranks, sync, slow=None):
+        """`slow`: what the slow rank's steps sleep."""
         command = [*self.training("train", ranks, sync), "--learners", 1]
-        environment = self.padded(ranks, slow if straggler else None)
-        said = json.loads(output_of([*mpirun(self.args, ranks, environment), *command]))
+        said = json.loads(output_of([*mpirun(self.args, ranks, self.padded(ranks, slow)), *command]))
         return said["images_per_second"]
 
-    def simulated(self, ranks, sync, straggler):
+    def simulated(self, ranks, sync, straggler, times):
+        steps = self.folder / "steps.txt"
+        steps.write_text("".join(f"{time}\n" for time in times))
         command = self.training("simulate", ranks, sync) + ["--nodes", ranks]
-        command += ["--step-times", f"recorded:{self.steps[ranks]}"]
+        command += ["--step-times", f"recorded:{steps}"]
         command += [word for name, value in self.network[ranks].items() for word in (f"--{name}", value)]
         command += ["--straggler", f"{SLOW}:{FACTOR}"] if straggler else []
         return ranks * BATCH * self.args.steps / json.loads(output_of(command))["virtual_seconds"]
+
+    def compare(self, ranks, sync, straggler):
+        """Images per second of real ranks, and simulated ones."""
+        before = self.step_times.get(ranks) or self.record_steps(ranks)
+        slow = (FACTOR - 1) * statistics.mean(before) + self.pad_of(ranks)  # and the step's own time
+        real = self.real(ranks, sync, slow if straggler else None)
+        after = self.step_times[ranks] = self.record_steps(ranks)
+        simulated = self.simulated(ranks, sync, straggler, before + after)
+        who = f"{ranks} ranks, {sync}{', one slow' if straggler else ''}"
+        means = " and ".join(f"{1e3 * statistics.mean(times):.1f}" for times in (before, after))
+        log(f"{who}: {real:.0f}, {simulated:.0f} simulated, from steps of {means} ms")
+        return real, simulated
 
 
 def main():
@@ -154,22 +155,20 @@ def main():
     about = "seconds that a step sleeps, for each of the ranks (default 0.0125)"
     add("--pad", type=float, default=0.0125, metavar="S", help=about)
     add("--steps", type=int, default=300, metavar="N", help="of a rank, about (default 300)")
-    add("--rounds", type=int, default=1, metavar="N", help="of real runs, whose median counts (default 1)")
+    add("--rounds", type=int, default=1, metavar="N", help="of which that of the median error is shown (default 1)")
     add("--mpirun", default="mpirun -q", metavar="COMMAND", help="with options (default mpirun -q)")
     args = parser.parse_args()
+    if args.rounds % 2 == 0:
+        parser.error("--rounds N: an odd number, since the round of the median error is shown")
     warn_if_busy()
     rows = []
     with tempfile.TemporaryDirectory(prefix="crossbow-versus-") as folder:
         bench = Bench(args, pathlib.Path(folder))
         for ranks, sync, straggler in itertools.product(args.ranks, args.sync, (False, True)):
-            simulated = bench.simulated(ranks, sync, straggler)
-            real = [bench.real(ranks, sync, straggler) for _ in range(args.rounds)]
-            who = f"{ranks} ranks, {sync}{', one slow' if straggler else ''}"
-            log(f"{who}: {', '.join(f'{speed:.0f}' for speed in real)}, {simulated:.0f} simulated")
-            median = statistics.median(real)
+            pairs = [bench.compare(ranks, sync, straggler) for _ in range(args.rounds)]
+            real, simulated = sorted(pairs, key=lambda pair: pair[1] / pair[0])[args.rounds // 2]
             slow = "four times slower" if straggler else "even"
-            error = f"{simulated / median - 1:+.1%}"
-            rows.append([ranks, sync, slow, f"{median:,.0f}", f"{simulated:,.0f}", error])
+            rows.append([ranks, sync, slow, f"{real:,.0f}", f"{simulated:,.0f}", f"{simulated / real - 1:+.1%}"])
     header = ["ranks", "algorithm", "one rank", "real images/s", "simulated", "error"]
     print(table(header, rows), end="")
 
