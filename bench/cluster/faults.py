@@ -83,9 +83,9 @@ def await_checkpoint(run, out):
 
 def reason_in(errors):
     """What Crossbow says, rather than the launcher, if anything."""
-    errors = errors.replace("\0", "")  # of the launcher's
-    own = [line for line in errors.splitlines() if line.startswith("crossbow ")]
-    return own[-1] if own else last_line(errors)
+    lines = [line for line in errors.replace("\0", "").splitlines() if line.strip(" -")]  # launcher's marks
+    own = [line for line in lines if line.startswith("crossbow ")]
+    return own[-1] if own else " ".join(lines[-4:]) or "it printed nothing"
 
 
 def end_all(run, out):

@@ -4,7 +4,7 @@ nodes, and synchronous SGD on more.
 
 A small net learns MNIST with shifts, or resnet-20 CIFAR-10, batch 4 a node, at a rate that drops twice.
 `crossbow simulate` gives the virtual time to the target accuracy; neither the load of the machine nor
-its speed matters.
+its speed matters, but for the choice of kernels, which round differently.
 Every finished run is a line of the results, so a command may be stopped at any time; given again, it
 goes on where it was.
 """
@@ -15,6 +15,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -29,6 +30,7 @@ Examples:
   python3 -m bench.cluster.scale --mnist DIR --quick              five minutes
   nice -n 19 python3 -m bench.cluster.scale --mnist DIR           hours; may share the machine
   nice -n 19 python3 -m bench.cluster.scale --cifar DIR           the same, with resnet-20
+  python3 -m bench.cluster.scale --mnist DIR --again 20 --results docs/clusters.jsonl     three minutes
   python3 -m bench.cluster.scale --table --results docs/clusters.jsonl --plot clusters.svg
 """
 BATCH = 4
@@ -222,8 +224,7 @@ def seconds_to_target(task, record):
 def summary(task, record):
     if record["outcome"] == "diverged":
         return "diverged"
-    last = record["history"][-1]["test_accuracy"]
-    return f"{100 * last:.2f} %, {seconds_to_target(task, record):.4g} s"
+    return f"{100 * last_accuracy(record):.2f} %, {seconds_to_target(task, record):.4g} s"
 
 
 class Found:
@@ -245,8 +246,7 @@ class Found:
 
     def merit(self, record):
         """Less is better: the time to the target, then the error at the end."""
-        last = record["history"][-1]["test_accuracy"] if record["history"] else 0
-        return self.seconds_to_target(record), 1 - last
+        return self.seconds_to_target(record), 1 - last_accuracy(record)
 
     def of_first_seed(self, sync, nodes):
         """On machines that choose the rate."""
@@ -293,6 +293,34 @@ def run(runner, task, args):
         runner.do(jobs)
 
 
+def last_accuracy(record):
+    return record["history"][-1]["test_accuracy"] if record["history"] else 0
+
+
+def again(runner, task, args):
+    """Repeats runs drawn from the results, and says what differs."""
+    wanted = {"sync": args.algorithms, "nodes": args.nodes}
+    whole = [record for record in Found(task, runner.results).records if record["outcome"] == "complete"
+             and all(record["job"][name] in choice for name, choice in wanted.items())]
+    if not whole:
+        raise Failed(f"{runner.results.path} has no such run of {task.title}")
+    drawn = random.sample(whole, min(args.again, len(whole)))
+    varied = [field.name for field in dataclasses.fields(Job) if field.name != "task"]
+    jobs = [Job(**{name: record["job"][name] for name in varied}, task=task) for record in drawn]
+    with tempfile.TemporaryDirectory(prefix="crossbow-scale-") as folder:
+        repeated = Runner(Results(pathlib.Path(folder) / "again.jsonl"), runner.data)
+        repeated.do(jobs)
+    if repeated.failures:
+        raise Failed(f"{repeated.failures} runs failed, as said above")
+    pairs = [(old, repeated.results.find(job)) for old, job in zip(drawn, jobs)]
+    same = sum(old["history"] == new["history"] for old, new in pairs)
+    as_soon = sum(seconds_to_target(task, old) == seconds_to_target(task, new) for old, new in pairs)
+    most = max(abs(last_accuracy(old) - last_accuracy(new)) for old, new in pairs)
+    print(f"{same} of {len(pairs)} runs are the same to the sixth digit. {as_soon} of {len(pairs)} reach "
+          f"{100 * task.target:g} % at the same time, or neither does. The last accuracies differ by at most "
+          f"{100 * most:.2f} points.")
+
+
 def median(records, value):
     return statistics.median(map(value, records))
 
@@ -313,7 +341,7 @@ def time_cell(found, records):
 def last_cell(records):
     """The accuracy in the end."""
     whole = [record for record in records if record["outcome"] == "complete"]
-    return f"{100 * median(whole, lambda r: r['history'][-1]['test_accuracy']):.2f} %" if whole else "–"
+    return f"{100 * median(whole, last_accuracy):.2f} %" if whole else "–"
 
 
 def drops_cell(task, records):
@@ -391,6 +419,7 @@ def parse_arguments():
     add("--rates", type=listed(float), metavar="R,R", help="these alone (default: until none further is better)")
     add("--seeds", type=int, metavar="N", help="seeds 1 to N (default 3)")
     add("--quick", action="store_true", help="4, 32, 256 nodes; one rate, one seed, no faults")
+    add("--again", type=int, metavar="N", help="repeat N of the task's results, drawn at random, and compare")
     path, about = ROOT / "build/cluster/scale.jsonl", "a JSON line per finished run"
     add("--results", type=pathlib.Path, default=path, metavar="FILE", help=about)
     add("--table", action="store_true", help="print the tables of what there is, and run nothing")
@@ -399,6 +428,8 @@ def parse_arguments():
     args = parser.parse_args()
     for name in set(args.algorithms) - set(ALGORITHMS):
         parser.error(f"{name}: choose from {', '.join(ALGORITHMS)}")
+    if args.again is not None and (args.again < 1 or args.table or args.quick or args.plot or args.rates or args.seeds):
+        parser.error("--again N: at least one; beside it --algorithms and --nodes choose from which")
     if args.table + bool(args.mnist) + bool(args.cifar) != 1:
         parser.error("one of --mnist DIR, --cifar DIR and --table (of results that there are) is needed")
     if args.quick and args.cifar:
@@ -413,6 +444,8 @@ def main():
     args.nodes = args.nodes or (QUICK_NODES if args.quick else task.nodes)
     args.seeds = args.seeds or (1 if args.quick else 3)
     runner = Runner(results, task.data + (args.cifar or args.mnist or ""))
+    if args.again:
+        return again(runner, task, args)
     if not args.table:
         run(runner, task, args)
     shown = [task for task in TASKS.values() if Found(task, results).records]
