@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "data/files.h"
 #include "kernels/cpu/loops.h"
 #include "support/paths.h"
+#include "sync/sync.h"
 #include "train/checkpoints.h"
 #include "train/train.h"
 #include "train/turns.h"
@@ -88,6 +88,9 @@ class Cluster : public ProgramTest {
   /// Of what a run computes, whatever the order of tensors.
   static void expect_same_state(const Checkpoint& a, const Checkpoint& b) {
     ASSERT_EQ(a.tensors.size(), b.tensors.size());
+    expect_state_in(a, b);
+  }
+  static void expect_state_in(const Checkpoint& a, const Checkpoint& b) {
     for (const auto& t : a.tensors) {
       const auto other = std::ranges::find_if(b.tensors, [&](const auto& u) {
         return u.name == t.name && u.role == t.role && u.index == t.index && u.slot == t.slot;
@@ -98,14 +101,11 @@ class Cluster : public ProgramTest {
   }
 };
 
-constexpr std::array kSynchronous{
-    "sma",    "ssgd",      "sma-delayed",    "sma-paper",      "easgd",
-    "eamsgd", "local-sgd", "post-local-sgd", "polyak-ruppert", "slowmo"};
-
 /// As many devices of one process are the reference. The ranks also save within the first epoch.
 TEST_F(Cluster, RanksHaveTheBitsOfDevices) {
   const std::string drops = "--lr-schedule multistep --lr-milestones 1 --lr-gamma 0.5 ";
-  for (const std::string sync : kSynchronous) {
+  for (const SyncEntry& entry : sync_catalogue()) {
+    const std::string sync(entry.name);
     SCOPED_TRACE(sync);
     const std::string options = "--model resnet-20 " + drops + "--sync " + sync;
     const json devices =
@@ -122,11 +122,12 @@ TEST_F(Cluster, RanksHaveTheBitsOfDevices) {
   }
 }
 
-/// Devices of their own memory, of which there are as many as it takes, compute what CPUs do. The
-/// gradients of `ssgd` have several buckets.
+/// Devices of their own memory, of which there are as many as it takes, compute what CPUs do, and
+/// so do as many learners of one device. The gradients of `ssgd` have several buckets.
 TEST_F(Cluster, MoreRanksHaveTheBitsOfMoreDevices) {
   for (const int64_t r : {3, 4}) {
-    for (const std::string sync : kSynchronous) {
+    for (const SyncEntry& entry : sync_catalogue()) {
+      const std::string sync(entry.name);
       const std::string run = fmt::format("{}-{}", sync, r);
       SCOPED_TRACE(run);
       const std::string model = sync == "ssgd" ? "resnet-20" : "logistic";
@@ -154,6 +155,12 @@ TEST_F(Cluster, MoreRanksHaveTheBitsOfMoreDevices) {
       EXPECT_EQ(ranks["history"][1]["train_loss"], devices.history[1].train_loss);
       EXPECT_EQ(ranks["history"][1]["test_loss"], *devices.history[1].test_loss);
       expect_same_state(checkpoint(run), checkpoint("late-" + run));
+
+      o.device = "cpu";
+      o.learners = r;
+      o.out = path("one-" + run).string();
+      crossbow::train(o);
+      expect_state_in(checkpoint("one-" + run), checkpoint(run));  // which has a z of each device
     }
   }
 }
@@ -412,6 +419,24 @@ TEST_F(Cluster, UnlikeRanksSayWhichIsUnlike) {
   refused("", "--data mnist:other", "the checksum of the training labels is ");
 }
 
+TEST_F(Cluster, ALossThatIsNotFiniteEndsAllInOneSentence) {
+  for (const std::string sync : {"sma", "ssgd", "gossip-push"}) {
+    SCOPED_TRACE(sync);
+    const Outcome o = cluster(2, free("--model logistic --lr 1e38 --sync " + sync));
+    EXPECT_EQ(o.code, 1) << o.err;
+    expect_says(o.err, "the loss became ");
+    expect_one_complaint(o);
+  }
+}
+
+TEST_F(Cluster, RanksShareOutTheCoresThatTheyMayUse) {
+  if (shell("taskset -c 0,1 true").code != 0) {
+    GTEST_SKIP() << "there are no two CPUs to be bound to";
+  }
+  const std::string tiny = "train --model logistic --epochs 1 --json --data " + data_.spec();
+  EXPECT_EQ(trained(shell("taskset -c 0,1 " + mpirun(2) + tiny))["learners"], 1);
+}
+
 /// First the checkpoint has no room, then the log has none any more.
 TEST_F(Cluster, AFullDiskOnRank0EndsAllInOneSentence) {
   if (std::getenv("CROSSBOW_MPIRUN")) GTEST_SKIP() << "another MPI may write files of its own";
@@ -442,13 +467,14 @@ TEST_F(Cluster, WithoutSurvivorsNobodyTakesTheirPlace) {
     const Outcome o = cluster(2, free(option));
     EXPECT_EQ(o.code, 2) << o.err;
     expect_says(o.err, option + ": by this MPI or its launcher a lost rank ends the others");
+    expect_one_complaint(o);
   }
 }
 
 /// While the other one stands still.
 TEST_F(Cluster, ARankThatWaitsUsesLittleOfACore) {
   constexpr double kLittle = 0.05;
-  for (const std::string sync : {"sma", "gossip-push"}) {
+  for (const std::string sync : {"sma", "ssgd", "gossip-push"}) {
     const pid_t child =
         start("exec " + mpirun(2) +
               free("--model logistic --epochs 1000000 --sync " + sync + " --out " + sync));

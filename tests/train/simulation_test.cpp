@@ -7,6 +7,7 @@
 #include "support/error_text.h"
 #include "support/node_states.h"
 #include "support/text.h"
+#include "sync/sync.h"
 #include "train/checkpoints.h"
 #include "train/clock_config.h"
 #include "train/tiny_learners.h"
@@ -93,13 +94,13 @@ TEST_F(Simulation, OfAFreeNetworkHasTheBitsOfTheVirtualClock) {
 
 /// Whatever the steps and the network, learners that wait for each other compute what they do here.
 TEST_F(Simulation, OfLearnersThatWaitHasTheBitsOfTraining) {
-  for (const char* sync : {"sma", "ssgd", "sma-delayed", "sma-paper", "easgd", "eamsgd",
-                           "local-sgd", "post-local-sgd", "polyak-ruppert", "slowmo"}) {
+  for (const SyncEntry& entry : sync_catalogue()) {
+    const std::string sync(entry.name);
     SCOPED_TRACE(sync);
-    TrainOptions o = options(std::string("simulated-") + sync, sync);
+    TrainOptions o = options("simulated-" + sync, sync);
     o.straggler = "1:4";
     train(tiny_net, o);
-    const TrainOptions plain = TinyLearners::options(std::string("trained-") + sync, sync, 3);
+    const TrainOptions plain = TinyLearners::options("trained-" + sync, sync, 3);
     train(tiny_net, plain);
     expect_same_bits(load(*o.out), load(*plain.out));
   }
