@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -204,8 +206,9 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   void compute(int worker, int node, std::unique_lock<std::mutex>& lock);
 
   const AsyncSettings settings_;
-  const std::unique_ptr<Mail> mail_;  // to other ranks; else null
-  std::unique_ptr<Comm> sums_;        // over them, where no server is evaluated
+  const std::unique_ptr<Mail> mail_;     // to other ranks; else null
+  std::atomic<uint32_t> sum_events_{0};  // what may end a wait for a sum
+  std::unique_ptr<Comm> sums_;           // over ranks, where no server is evaluated
   /// For what comes by mail, or for workers whose programs run away from here: a host's queue,
   /// which several threads may use.
   const std::unique_ptr<Queue> errands_;

@@ -1,10 +1,8 @@
 // What nodes have come to, between segments.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <numeric>
-#include <thread>
 
 #include "core/error.h"
 #include "learner/async_engine.h"
@@ -59,7 +57,11 @@ void AsyncEngine::gather_nodes() {
 }
 
 std::unique_ptr<Comm> AsyncEngine::make_sums() {
-  return options().world->make_comm(std::array{layout().parameter_elements}, layout().dtype, [] {});
+  return options().world->make_comm(std::array{layout().parameter_elements}, layout().dtype,
+                                    [this] {
+                                      sum_events_.fetch_add(1, std::memory_order_release);
+                                      sum_events_.notify_all();
+                                    });
 }
 
 double AsyncEngine::sum_over_ranks(double value) const {
@@ -172,8 +174,10 @@ void AsyncEngine::write_evaluated(Queue& queue, std::byte* to) {
   }
   nodes_.write_evaluated(queue, to, sum_over_ranks(nodes_.mass()));
   const Comm::Sum sum = sums_->start_sum(queue, to, layout().parameter_elements);
-  while (sums_->state(sum) == Comm::State::running) {
-    if (!sums_->advance()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  for (;;) {
+    const uint32_t seen = sum_events_.load(std::memory_order_acquire);
+    if (sums_->state(sum) != Comm::State::running) break;
+    if (!sums_->advance()) sum_events_.wait(seen, std::memory_order_acquire);
   }
   if (sums_->state(sum) == Comm::State::failed) throw RankLost(sums_->failure());
 }
