@@ -149,6 +149,12 @@ TEST_F(Inference, WeightsThatAreNoneAreRefused) {
           "tensor conv1.weight: its values are said to be where the file has none");
   refused(tensor.size(), tensor + "4444",
           "tensor conv1.weight: 4 bytes are not what its shape and type take");
+  std::string many = "{";
+  for (int i = 0; i < 100'000; ++i) {
+    many += fmt::format(R"("{}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}},)", i);
+  }
+  many.back() = '}';
+  refused(many.size(), many, "it has no tensor conv1.weight among its 100000, ");
 }
 
 TEST_F(Inference, EvalTellsEachClassAndWhatIsTakenForWhat) {

@@ -12,6 +12,7 @@
 #include "data/tfrecord.h"
 #include "data/write_pictures.h"
 #include "support/error_text.h"
+#include "support/paths.h"
 
 namespace crossbow::data {
 namespace {
@@ -391,6 +392,12 @@ TEST_F(PictureSet, TarMembersThatAreNoPlainFilesOrLeadOutAreRefused) {
   expect({"a.cls", {}, AE_IFREG, "0.cls"}, "it is a link to '0.cls': write the tar");
   expect({"a.png", {}, AE_IFIFO}, "it is a device or a pipe");
   expect({"a.png", {}, AE_IFCHR}, "it is a device or a pipe");
+  for (const char* const kind : {"sparse", "sparse-pax"}) {
+    fs::copy_file(test_data_folder() + "/../fuzz/corpus/tar/" + kind, root() / "train.tar",
+                  fs::copy_options::overwrite_existing);
+    EXPECT_ERROR(open("tar"), "member 's.jpg', which begins at byte ");
+    EXPECT_ERROR(open("tar"), ": it has holes: write the tar anew without -S");
+  }
   // Nobody looks at these.
   write_tar(root() / "train.tar", {{"0.jpg", picture(0)},
                                    {"0.cls", text("0")},

@@ -6,6 +6,8 @@
 #include "core/machine.h"
 #include "ops/activation.h"
 #include "support/text.h"
+#include "sync/async.h"
+#include "sync/sync.h"
 #include "train/checkpoints.h"
 #include "train/tiny_learners.h"
 
@@ -74,14 +76,22 @@ void expect_only_the_rest_moved(const Values& before, const Values& after) {
 
 TEST_F(FrozenRuns, KeepEveryBitWithAnyAlgorithm) {
   const Values before = before_training();
-  for (const char* sync : {"sma", "sma-paper", "ssgd", "local-sgd", "easgd", "slowmo", "hogwild",
-                           "gossip-push", "gossip-pull", "async-easgd", "downpour", "sgp"}) {
-    for (const int64_t learners : {1, 2, 3, 4}) {
-      SCOPED_TRACE(fmt::format("{}, {} learners", sync, learners));
-      TrainOptions o = options(fmt::format("{}{}", sync, learners), sync, learners);
-      o.bn_images = 32;
-      train(net, o);
-      expect_only_the_rest_moved(before, values_of(fmt::format("{}{}", sync, learners)));
+  const auto expect_it = [&](std::string_view sync, int64_t learners, bool unlike) {
+    const std::string run = fmt::format("{}{}", sync, learners);
+    SCOPED_TRACE(run);
+    TrainOptions o = options(run, std::string(sync), learners);
+    if (unlike) {
+      o.learners.reset();
+      o.threads_per_learner.reset();
+    }
+    o.bn_images = 32;
+    train(net, o);
+    expect_only_the_rest_moved(before, values_of(run));
+  };
+  for (const int64_t learners : {1, 2, 3, 4}) {
+    for (const SyncEntry& entry : sync_catalogue()) expect_it(entry.name, learners, false);
+    for (const AsyncEntry& entry : async_catalogue()) {
+      if (!entry.uses.workers || learners == 1) expect_it(entry.name, learners, entry.uses.workers);
     }
   }
 }

@@ -5,13 +5,16 @@
 
 #include <filesystem>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "device/device.h"
 #include "support/error_text.h"
 #include "support/node_states.h"
 #include "support/text.h"
 #include "sync/async.h"
+#include "sync/sync.h"
 #include "train/checkpoints.h"
 #include "train/nodes_config.h"
 #include "train/record_json.h"
@@ -94,12 +97,13 @@ class SaveEvery : public testing::TinyLearners {
 };
 
 TEST_F(SaveEvery, LearnersThatWaitKeepTheirBits) {
-  for (const char* sync : {"none", "sma", "ssgd", "sma-paper", "easgd", "eamsgd", "local-sgd",
-                           "post-local-sgd", "polyak-ruppert", "slowmo"}) {
+  std::vector<std::string> algorithms{"none"};
+  for (const SyncEntry& entry : sync_catalogue()) algorithms.emplace_back(entry.name);
+  for (const std::string& sync : algorithms) {
     for (const int64_t period : {0, 3}) {
       SCOPED_TRACE(fmt::format("{} {}", sync, period));
-      const bool none = std::string(sync) == "none";
-      if (period > 0 && (none || std::string(sync) == "ssgd")) continue;
+      const bool none = sync == "none";
+      if (period > 0 && (none || sync == "ssgd")) continue;
       TrainOptions o = options(fmt::format("{}-{}", sync, period), sync, none ? 1 : 2);
       if (period > 0) o.sync_period = period;
       expect_the_same(o);
