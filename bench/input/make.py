@@ -8,7 +8,8 @@ or to 375 x 500, and gets noise of several octaves, so that it takes as long to 
 photograph: 105 kB on average. As in ImageNet, a few are grey, a few progressive, a few CMYK, and one
 is a PNG by the name of .JPEG.
 
-`crossbow convert` makes TFRecords and tars of them, and `bench.input.scale` the links to many shards.
+`crossbow convert` makes TFRecords and tars of them, and `bench.input.scale` links their shards many
+times.
 
 With --mixed all pictures are written, for `bench.learning pictures`: without noise, enlarged to sides
 of 48 to 128 pixels each.
