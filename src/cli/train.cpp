@@ -475,6 +475,8 @@ int run(const Flags& flags) {
 
 void add_flags(CLI::App& app, Flags& flags) {
   flags.options.add(app);
+  flags.options.add_alias(app, "checkpoint-every", "save-every", "another name of --save-every");
+  app.get_option("--checkpoint-every")->excludes("--save-every");
   flags.options.add_config(app);
   app.add_option("--resume", flags.resume, "go on with the run in this folder")->type_name("DIR");
   app.add_flag("--json", flags.json,
@@ -487,8 +489,6 @@ Run add_train(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("train", "train a model on a data set");
   const auto flags = std::make_shared<Flags>();
   add_flags(app, *flags);
-  flags->options.add_alias(app, "checkpoint-every", "save-every", "another name of --save-every");
-  app.get_option("--checkpoint-every")->excludes("--save-every");
   app.add_option("--spares", flags->spares,
                  "the last N ranks wait, and take the places of lost ones")
       ->type_name("N")

@@ -79,8 +79,10 @@ TEST_F(Cli, UsageErrorsExitWith2AndOneSentence) {
   expect_usage_error("train --epochs", "see crossbow train --help");
   expect_usage_error("train --epochs many", "--epochs: 'many' is not a whole number");
   expect_usage_error("train surplus", "'surplus' is not understood");
-  expect_usage_error("train --checkpoint-every 1 --save-every 2",
-                     "--save-every excludes --checkpoint-every");
+  for (const std::string command : {"train", "simulate"}) {
+    expect_usage_error(command + " --checkpoint-every 1 --save-every 2",
+                       "--save-every excludes --checkpoint-every");
+  }
   expect_usage_error("train --model lenett", "lenet");
   expect_usage_error("train --data digit", "did you mean 'digits'");
   expect_usage_error("train --learners 4 --sync none", "--learners 4: say how they are to agree");
