@@ -393,7 +393,7 @@ TEST_F(PictureSet, TarMembersThatAreNoPlainFilesOrLeadOutAreRefused) {
   expect({"a.png", {}, AE_IFIFO}, "it is a device or a pipe");
   expect({"a.png", {}, AE_IFCHR}, "it is a device or a pipe");
   for (const char* const kind : {"sparse", "sparse-pax"}) {
-    fs::copy_file(test_data_folder() + "/../fuzz/corpus/tar/" + kind, root() / "train.tar",
+    fs::copy_file(fuzz_corpus_folder() + "/tar/" + kind, root() / "train.tar",
                   fs::copy_options::overwrite_existing);
     EXPECT_ERROR(open("tar"), "member 's.jpg', which begins at byte ");
     EXPECT_ERROR(open("tar"), ": it has holes: write the tar anew without -S");

@@ -16,7 +16,7 @@ using Bytes = std::vector<uint8_t>;
 
 std::vector<Bytes> corpus_of(const std::string& name) {
   std::vector<Bytes> corpus;
-  const std::filesystem::path folder = test_data_folder() + "/../fuzz/corpus/" + name;
+  const std::filesystem::path folder = fuzz_corpus_folder() + "/" + name;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path(), std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());

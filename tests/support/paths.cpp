@@ -10,6 +10,10 @@ std::string test_data_folder() {
   return source_folder() + "/tests/data";
 }
 
+std::string fuzz_corpus_folder() {
+  return source_folder() + "/tests/fuzz/corpus";
+}
+
 std::string crossbow_binary() {
   return CROSSBOW_BINARY;
 }

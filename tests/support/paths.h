@@ -9,6 +9,8 @@ namespace crossbow {
 std::string source_folder();
 /// tests/data in the source tree.
 std::string test_data_folder();
+/// Of the fuzz targets, a folder for each.
+std::string fuzz_corpus_folder();
 /// The command `crossbow`.
 std::string crossbow_binary();
 

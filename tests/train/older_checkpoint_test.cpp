@@ -117,7 +117,7 @@ TEST(OlderCheckpoint, OfAVersionThatNeverWasIsRefused) {
 
 /// Written by version 3 (of tests/fuzz/corpus, which lacks checksums).
 Bytes version3() {
-  const std::string path = test_data_folder() + "/../fuzz/corpus/checkpoint/version3";
+  const std::string path = fuzz_corpus_folder() + "/checkpoint/version3";
   const std::string text = read_text_file(path, 1 << 20);
   Bytes bytes(text.begin(), text.end());
   append_u32(bytes, static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size())));
