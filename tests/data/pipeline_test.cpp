@@ -448,7 +448,7 @@ TEST(Pipeline, CountsTheTimeWaited) {
   const auto split = std::make_shared<CountingSplit>(4);
   split->delay_ms = 10;
   const Dataset set = counting_set(split);
-  Pipeline pipeline = make_pipeline(set, {.batch = 2});
+  Pipeline pipeline = make_pipeline(set, with_threads({.batch = 2}, 1));
   epoch(pipeline, 0);
   EXPECT_GE(pipeline.take_waited_seconds(), 0.02);
   EXPECT_EQ(pipeline.take_waited_seconds(), 0);

@@ -203,12 +203,12 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 /// How much faster learners are that wait only where they must, than learners that wait for each
-/// other after every iteration: with steps of random length, 5 ms ± 50 %.
+/// other after every iteration: with steps of random length, 5 ms ± 90 %.
 double gain_of_overlap(int64_t learners) {
   const int64_t steps = 60 * learners;
   QuadraticData data;
-  data.shortest_delay_us = 2500;
-  data.longest_delay_us = 7500;
+  data.shortest_delay_us = 500;
+  data.longest_delay_us = 9500;
   QuadraticEngine engine(sma(learners, static_cast<int>(learners)));
   engine.losses.resize(static_cast<size_t>(steps));
   const auto seconds_in_segments_of = [&](int64_t batches) {
