@@ -27,7 +27,7 @@ class Streams : public ProgramTest {
     EXPECT_EQ(crossbow("train --resume run --epochs 1").code, 0) << text_of(path("err"));
   }
 
-  /// What a run prints on a terminal of that kind.
+  /// What a run prints on a terminal of that kind in a second at least, and until it has trained.
   std::string on_terminal(const std::string& term) {
     int terminal = -1;
     const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
@@ -41,7 +41,9 @@ class Streams : public ProgramTest {
     bool asked = false;
     for (ssize_t n = 0; (n = read(terminal, bytes, sizeof bytes)) > 0;) {
       text.append(bytes, static_cast<size_t>(n));
-      if (asked || std::chrono::steady_clock::now() - begin < std::chrono::seconds(1)) continue;
+      const bool trains = text.find(": loss") != std::string::npos;
+      const auto took = std::chrono::steady_clock::now() - begin;
+      if (asked || !trains || took < std::chrono::seconds(1)) continue;
       kill(child, SIGINT);
       asked = true;
     }

@@ -1,6 +1,7 @@
 // What the header of Session says of it.
 #include <crossbow/crossbow.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -35,8 +36,8 @@ class Folder {
  public:
   Folder()
       : path_(fs::path(testing::TempDir()) /
-              ("crossbow-" +
-               std::string(testing::UnitTest::GetInstance()->current_test_info()->name()))) {
+              ("crossbow-" + std::to_string(getpid()) + '-' +
+               testing::UnitTest::GetInstance()->current_test_info()->name())) {
     fs::remove_all(path_);
   }
   ~Folder() { fs::remove_all(path_); }
