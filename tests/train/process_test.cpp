@@ -2,6 +2,7 @@
 // nothing had happened.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <random>
@@ -35,6 +36,11 @@ class Processes : public testing::ProgramTest {
     return kills ? std::atoi(kills) : 0;
   }
   std::string told() { return text_of(path("err")); }
+  void copy_checkpoint(const std::string& run) {
+    const std::string copy = folder(run) + "-checkpoint-" + std::to_string(copies_.size());
+    fs::copy_file(folder(run) + "/checkpoint", copy);
+    copies_.push_back(copy);
+  }
   /// Kills the run again and again, copying the checkpoints that it leaves, then lets it end.
   void torment(const std::string& run, const std::string& begin, int kills, unsigned longest_ms) {
     if (campaign() > 0) kills = campaign();
@@ -50,10 +56,7 @@ class Processes : public testing::ProgramTest {
       const int code = wait_for(child);
       ASSERT_TRUE(code == -SIGKILL || code == 0) << told();
       met += code == -SIGKILL ? 1 : 0;
-      if (!fs::exists(folder(run) + "/checkpoint")) continue;
-      const std::string copy = folder(run) + "-checkpoint-" + std::to_string(copies_.size());
-      fs::copy_file(folder(run) + "/checkpoint", copy);
-      copies_.push_back(copy);
+      if (fs::exists(folder(run) + "/checkpoint")) copy_checkpoint(run);
     }
     std::printf("seed %u, %d of %d kills\n", seed, met, kills);
     const bool begun = fs::exists(folder(run) + "/checkpoint");
@@ -93,9 +96,12 @@ TEST_F(Processes, ARunThatIsKilledWithinAnEpochGoesOnFromThere) {
   }));
   kill(child, SIGKILL);
   ASSERT_EQ(wait_for(child), -SIGKILL) << told();
+  copy_checkpoint("killed");
   torment("killed", saving, 6, 600);
   expect_same_bits(load(folder("whole")), load(folder("killed")));
   EXPECT_EQ(testing::step_lines(folder("killed")), testing::step_lines(folder("whole")));
+  const auto is_within = [](const std::string& copy) { return load(copy).position.batch > 0; };
+  EXPECT_TRUE(std::ranges::any_of(copies_, is_within));
 }
 
 /// From each container, whose pictures are the same.
