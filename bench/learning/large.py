@@ -5,6 +5,7 @@ import dataclasses
 
 from bench.learning import tasks
 from bench.learning.results import final_accuracy, select
+from bench.learning.tuning import lags
 
 LEARNERS = [16, 32, 64, 128]
 ALGORITHMS = ["sma", "sma-paper", "local-sgd", "slowmo", "ssgd"]
@@ -32,8 +33,19 @@ def job_of(task, way, k, power):
 
 def best_rate(records):
     """Of the first seed; None if there are no records."""
-    first = select(records, seed=1)
+    first = [record for record in select(records, seed=1) if record["outcome"] != "cut"]
     return max(first, key=final_accuracy)["job"]["rate"] if first else None
+
+
+def tried(runner, jobs):
+    """The jobs' records. A rate that is far behind another after half of the epochs is given up."""
+    records = []
+    for job in jobs:
+        whole = [r["history"] for r in records if r["outcome"] != "diverged"]
+        record = runner.do(job, lambda history: lags(history, whole, job.epochs // 2))
+        if record:
+            records.append(record)
+    return records
 
 
 def run(runner, args):
@@ -43,8 +55,8 @@ def run(runner, args):
     cells = [(way, k) for k in args.learners for way in args.algorithms]
     chosen = []
     for way, k in cells:
-        records = [runner.do(job_of(task, way, k, power)) for power in powers]
-        if rate := best_rate(list(filter(None, records))):
+        records = tried(runner, [job_of(task, way, k, power) for power in powers])
+        if rate := best_rate(records):
             chosen.append(dataclasses.replace(job_of(task, way, k, 1), rate=rate))
     for seed in range(2, args.seeds + 1):
         for job in chosen:

@@ -15,11 +15,11 @@ def order(rates):
     return [*rates[middle:], *reversed(rates[:middle])]
 
 
-def lags(history, others):
+def lags(history, others, first_epochs=FIRST_EPOCHS):
     """Whether the run is far behind the best of the others at its last epoch."""
     last = len(history) - 1
     level = max((o[last]["test_accuracy"] for o in others if len(o) > last), default=0.0)
-    return last + 1 >= FIRST_EPOCHS and history[last]["test_accuracy"] < level - LAG
+    return last + 1 >= first_epochs and history[last]["test_accuracy"] < level - LAG
 
 
 def tune(runner, job, rates, most=math.inf):
