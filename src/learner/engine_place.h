@@ -91,11 +91,13 @@ struct EnginePlace {
   std::vector<LostNode> lost;  // of these, in this order; the learners are those that are left
   NoiseScale noise;            // of the learners' gradients in the whole run; kept if not measured
 
-  /// For an engine that has so many learners, where there were `before`. One learner's exchanges
-  /// are other ones than those of several: a mean over them starts anew.
-  EnginePlace with_learners(int learners, int before) const {
+  /// For an engine that has so many learners, where there were `before`. `exchanges_by_now`: as
+  /// many as it would have had; with those a mean over time reaches back over as large a share of
+  /// the run as before. None where there was no central model to go on from.
+  EnginePlace with_learners(int learners, int before, int64_t exchanges_by_now) const {
     EnginePlace place = *this;
-    if ((learners == 1) != (before == 1)) place.exchanges = place.since_exchange = 0;
+    if (learners != before && exchanges > 0) place.exchanges = exchanges_by_now;
+    if ((learners == 1) != (before == 1)) place.since_exchange = 0;
     return place;
   }
   /// After a loss, with which the others go on at that time.

@@ -56,10 +56,11 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     if (folder_) tuner_.preset(folder_->plan_before());
     position_ = saved_ = from->position;
     const int before = team.learners_here() * static_cast<int>(position_.ranks);
-    position_.engine = position_.engine.with_learners(team.learners(), before);
     if (const int64_t rows = position_.batch_rows; rows > config_.batch) {
       position_.batch = std::min(position_.batch * (rows / config_.batch), batches_->batches());
     }
+    position_.engine =
+        position_.engine.with_learners(team.learners(), before, exchanges_by_now(team));
     history_ = from->history;
     std::vector<LearnerChange> changes;  // which a process on its own found best
     if (folder_ && !world() && position_.ranks == 1) changes = folder_->changes_after(position_);
@@ -172,12 +173,18 @@ void Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
   copy_values(before);
   if (lost) drop_learner(before, *lost);
   const TeamConfig next = config_.team(arrangement);
-  position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners());
+  position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners(),
+                                                    exchanges_by_now(next));
   arrange(next, &before);
   move_rate();
   if (folder_) folder_->write_plan(tuner_.choices());
   write_config();
   position_.seconds += seconds_since(start);
+}
+
+int64_t Trainer::exchanges_by_now(const TeamConfig& team) const {
+  return team.exchanges(position_.epoch, position_.batch, batches_->batches(),
+                        schedule_.drops(recorder_.samples_seen()) > 0);
 }
 
 /// Of all images, where the noise is known.

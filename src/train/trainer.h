@@ -66,6 +66,7 @@ class Trainer {
   /// So many learners train from now on, perhaps without one that there was, and the rate moves to
   /// what they need.
   void go_on_with(const Arrangement& arrangement, std::optional<int> lost = {});
+  int64_t exchanges_by_now(const TeamConfig& team) const;
   std::optional<double> efficiency_now() const;
   /// Of a cluster: hands the kernels that rank 0 has chosen to the others.
   void share_choices();

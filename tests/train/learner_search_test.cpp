@@ -8,6 +8,7 @@
 #include "support/error_text.h"
 #include "train/checkpoints.h"
 #include "train/record_json.h"
+#include "train/team_config.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -145,27 +146,40 @@ TEST_F(LearnerChanges, WhatNoRunCanHaveWrittenIsRefused) {
   }
 }
 
-/// One learner exchanges rarely and several after every step, so the count of either says nothing
-/// of how far the mean over the other's goes back.
-TEST_F(LearnerChanges, TheMeanOverTimeStartsAnewBetweenOneLearnerAndSeveral) {
+/// It depends on the count of exchanges, which becomes that of a run that always had so many
+/// learners. Here every step has an exchange.
+TEST_F(LearnerChanges, TheMeanOverTimeReachesBackAsFarWithAnyNumberOfLearners) {
   TrainOptions o = options("run");
   o.learners = 2;
   o.epochs = 2;
   train(tiny_net, o);
-  const Position before = load(*o.out).position;
-  EXPECT_EQ(before.engine.exchanges, before.step);
-  const auto go_on = [&](const LearnerChange& change, int64_t epochs) {
-    std::ofstream(folder("run") + "/learners.jsonl", std::ios::app) << to_json(change) << '\n';
+  EXPECT_EQ(load(*o.out).position.engine.exchanges, 2 * 3);
+  const auto go_on = [&](int learners, int64_t epochs) {
+    std::ofstream(folder("run") + "/learners.jsonl", std::ios::app)
+        << to_json(LearnerChange{epochs - 1, 0, {learners, 1}, true}) << '\n';
     TrainOptions again = load(*o.out).options;
     again.resume = again.out = o.out;
     again.epochs = epochs;
     train(tiny_net, again);
-    return load(*o.out).position;
+    return load(*o.out).position.engine.exchanges;
   };
-  const Position alone = go_on({2, 0, {1, 1}, true}, 3);
-  EXPECT_LE(alone.engine.exchanges, alone.step - before.step);
-  const Position together = go_on({3, 0, {2, 1}, true}, 4);
-  EXPECT_EQ(together.engine.exchanges, together.step - alone.step);
+  EXPECT_EQ(go_on(1, 3), 3 * 5);
+  EXPECT_EQ(go_on(2, 4), 4 * 3);
+  EXPECT_EQ(go_on(3, 5), 5 * 2);
+}
+
+/// In a longer epoch one learner exchanges rarely, and several after every step.
+TEST(TeamConfig, CountsExchangesByTheAlgorithmsPeriod) {
+  TrainOptions o;
+  o.sync = "sma";
+  constexpr int64_t kEpoch = 480;
+  const auto exchanges = [&](int learners) {
+    return team_of(o, {learners, 1}).exchanges(2, 25, kEpoch, /*after_first_drop=*/false);
+  };
+  EXPECT_EQ(exchanges(1), 98);
+  EXPECT_EQ(exchanges(4), 247);
+  o.sync = "none";
+  EXPECT_EQ(exchanges(1), 0);
 }
 
 /// Those made after the last checkpoint too, which would else be measured anew, and might differ.

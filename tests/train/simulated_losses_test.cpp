@@ -11,6 +11,7 @@
 #include "train/checkpoints.h"
 #include "train/cluster.h"
 #include "train/record_json.h"
+#include "train/team_config.h"
 #include "train/tiny_learners.h"
 
 namespace crossbow {
@@ -51,6 +52,7 @@ class SimulatedLosses : public testing::TinyLearners {
 };
 
 constexpr double kSum = 2 * kLatency, kStepTime = 0.1;
+constexpr int64_t kBatches = 11;  // of an epoch, unless uneven
 
 std::vector<int> nodes_of(const std::vector<LostNode>& lost) {
   std::vector<int> nodes;
@@ -202,7 +204,9 @@ Checkpoint with_losses(
     change(checkpoint);
     Position& position = checkpoint.position;
     const int before = position.arrangement.learners--;
-    position.engine = position.engine.with_learners(before - 1, before);
+    const TeamConfig team = team_of(checkpoint.options, position.arrangement);
+    const int64_t exchanges = team.exchanges(position.epoch, 0, kBatches, false);
+    position.engine = position.engine.with_learners(before - 1, before, exchanges);
     save_checkpoint(*o.out, checkpoint);
   }
   o.epochs = epochs;
