@@ -187,6 +187,11 @@ def choice_parts(records, task, target):
     return [f"## {task}: time to {target:.1%} by number of learners, batch 16 each\n", page]
 
 
+def final_cell(accuracy):
+    """Of one run, as final_accuracy gives it."""
+    return f"{100 * accuracy:.2f}" if accuracy else "diverged"
+
+
 def large_parts(records, task):
     """Each way at the best of its rates, by k."""
     by_way = group(records, lambda job: (efficiency.algorithm_of(job), large.learners_of(job)))
@@ -200,9 +205,9 @@ def large_parts(records, task):
         runs = at_best(way, k)
         if not runs:
             return "–"
-        found = [100 * final_accuracy(record) for record in runs]
-        rate = runs[0]["job"]["rate"]
-        return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f}) at {rate:g}"
+        found = [final_accuracy(record) for record in runs]
+        median, *ends = map(final_cell, (statistics.median(found), min(found), max(found)))
+        return f"{median} ({' to '.join(ends)}) at {runs[0]['job']['rate']:g}"
 
     def epochs_to(record):
         reached = (e["epoch"] for e in record["history"] if e["test_accuracy"] >= task.target)
@@ -210,7 +215,8 @@ def large_parts(records, task):
 
     def target_cell(way, k):
         runs = sorted(at_best(way, k), key=lambda r: r["job"]["seed"])
-        return ", ".join(f"{epochs_to(record):g}" for record in runs) or "–"
+        epochs = map(epochs_to, runs)
+        return ", ".join("–" if math.isinf(n) else str(n) for n in epochs) or "–"
 
     def page(cell):
         ways = [way for way in (*large.ALGORITHMS, *large.LARGE) if any(w == way for w, _ in by_way)]

@@ -42,7 +42,7 @@ TASKS = {
         large_options=("--warmup", "2", "--bn-images", "2048"),
     ),
     "cifar-lenet": Task(
-        *("cifar-lenet", "lenet", "imagefolder", 0.78, (0.003, 0.01, 0.03, 0.1, 0.3), 12, 3),
+        *("cifar-lenet", "lenet", "imagefolder", 0.6, (0.003, 0.01, 0.03, 0.1, 0.3), 12, 3),
         options=("--pad", "4", "--mirror"),
         large_epochs=6,
         large_options=("--warmup", "1"),
