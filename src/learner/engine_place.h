@@ -1,6 +1,7 @@
 // Where an engine's run stands, beside its buffers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -77,7 +78,7 @@ struct LostNode {
 
 /// The numbers of an engine's state. A plain value.
 struct EnginePlace {
-  int64_t exchanges = 0;             // or turns of nodes, in the whole run
+  int64_t exchanges = 0;             // see with_learners; or turns of nodes, in the whole run
   int64_t since_exchange = 0;        // steps
   std::vector<NodeState> nodes;      // none of a synchronous engine
   std::vector<WorkerState> workers;  // to whom the nodes belong, if they are unlike
@@ -91,13 +92,15 @@ struct EnginePlace {
   std::vector<LostNode> lost;  // of these, in this order; the learners are those that are left
   NoiseScale noise;            // of the learners' gradients in the whole run; kept if not measured
 
-  /// For an engine that has so many learners, where there were `before`. `exchanges_by_now`: as
-  /// many as it would have had; with those a mean over time reaches back over as large a share of
-  /// the run as before. None where there was no central model to go on from.
+  /// For an engine of so many learners, where there were `before` (0: not known, after a loss of
+  /// ranks). The count of exchanges becomes `exchanges_by_now`, those of learners who have been as
+  /// many from the beginning, so that a mean over time reaches back over the same share of the run.
+  /// Before the first exchange there is no mean, and the count stays 0.
   EnginePlace with_learners(int learners, int before, int64_t exchanges_by_now) const {
     EnginePlace place = *this;
-    if (learners != before && exchanges > 0) place.exchanges = exchanges_by_now;
-    if ((learners == 1) != (before == 1)) place.since_exchange = 0;
+    if (learners == before) return place;
+    if (exchanges > 0) place.exchanges = std::max<int64_t>(1, exchanges_by_now);
+    if (learners == 1 || before == 1) place.since_exchange = 0;
     return place;
   }
   /// After a loss, with which the others go on at that time.

@@ -35,7 +35,7 @@ struct SyncOptions {
 struct Exchange {
   const VectorMath& math;
   int64_t n;
-  int64_t index;                 // of this exchange in the run, from 0
+  int64_t index;                 // of this exchange, from 0: see EnginePlace::with_learners
   double lr;                     // of the iteration that it belongs to
   const double* gradient_scale;  // UpdateSpans'
   bool decay;                    // UpdateSpans'

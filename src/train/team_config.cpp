@@ -29,12 +29,12 @@ void set_algorithm(TeamConfig& team, const TrainOptions& o, int learners) {
 
 }  // namespace
 
-int64_t TeamConfig::exchanges(int64_t epoch, int64_t batch, int64_t epoch_batches,
-                              bool after_first_drop) const {
+int64_t TeamConfig::exchanges_before(int64_t epoch, int64_t batch, int64_t epoch_batches) const {
   if (!sync) return 0;
   const auto steps = [k = learners()](int64_t batches) { return (batches + k - 1) / k; };
   const int64_t epoch_steps = steps(epoch_batches);
-  return (epoch * epoch_steps + steps(batch)) / sync->period(after_first_drop, epoch_steps);
+  return (epoch * epoch_steps + steps(batch)) /
+         sync->period(/*after_first_drop=*/false, epoch_steps);
 }
 
 SyncOptions sync_options(const TrainOptions& o, int learners) {

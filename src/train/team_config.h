@@ -50,10 +50,9 @@ struct TeamConfig {
   /// Of all devices of this process.
   int learners_here() const { return threads.devices * arrangement.learners; }
   bool averages_gradients() const { return sync && sync->traits().averages_gradients; }
-  /// That learners who wait for each other have before that batch of an epoch, of `epoch_batches`,
-  /// where they were as many from the beginning. Both count from 0.
-  int64_t exchanges(int64_t epoch, int64_t batch, int64_t epoch_batches,
-                    bool after_first_drop) const;
+  /// How many this team would have made before that batch of that epoch, both from 0, had it
+  /// trained from the beginning; 0 without `sync`.
+  int64_t exchanges_before(int64_t epoch, int64_t batch, int64_t epoch_batches) const;
 };
 
 /// Of learners and their threads, what the options leave, to be tried in that order; just one where

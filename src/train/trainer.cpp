@@ -183,8 +183,7 @@ void Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
 }
 
 int64_t Trainer::exchanges_by_now(const TeamConfig& team) const {
-  return team.exchanges(position_.epoch, position_.batch, batches_->batches(),
-                        schedule_.drops(recorder_.samples_seen()) > 0);
+  return team.exchanges_before(position_.epoch, position_.batch, batches_->batches());
 }
 
 /// Of all images, where the noise is known.

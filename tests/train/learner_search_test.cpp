@@ -8,7 +8,6 @@
 #include "support/error_text.h"
 #include "train/checkpoints.h"
 #include "train/record_json.h"
-#include "train/team_config.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -154,9 +153,9 @@ TEST_F(LearnerChanges, TheMeanOverTimeReachesBackAsFarWithAnyNumberOfLearners) {
   o.epochs = 2;
   train(tiny_net, o);
   EXPECT_EQ(load(*o.out).position.engine.exchanges, 2 * 3);
-  const auto go_on = [&](int learners, int64_t epochs) {
+  const auto go_on = [&](int learners, int64_t epochs, int64_t batch = 0) {
     std::ofstream(folder("run") + "/learners.jsonl", std::ios::app)
-        << to_json(LearnerChange{epochs - 1, 0, {learners, 1}, true}) << '\n';
+        << to_json(LearnerChange{epochs - 1, batch, {learners, 1}, true}) << '\n';
     TrainOptions again = load(*o.out).options;
     again.resume = again.out = o.out;
     again.epochs = epochs;
@@ -165,21 +164,7 @@ TEST_F(LearnerChanges, TheMeanOverTimeReachesBackAsFarWithAnyNumberOfLearners) {
   };
   EXPECT_EQ(go_on(1, 3), 3 * 5);
   EXPECT_EQ(go_on(2, 4), 4 * 3);
-  EXPECT_EQ(go_on(3, 5), 5 * 2);
-}
-
-/// In a longer epoch one learner exchanges rarely, and several after every step.
-TEST(TeamConfig, CountsExchangesByTheAlgorithmsPeriod) {
-  TrainOptions o;
-  o.sync = "sma";
-  constexpr int64_t kEpoch = 480;
-  const auto exchanges = [&](int learners) {
-    return team_of(o, {learners, 1}).exchanges(2, 25, kEpoch, /*after_first_drop=*/false);
-  };
-  EXPECT_EQ(exchanges(1), 98);
-  EXPECT_EQ(exchanges(4), 247);
-  o.sync = "none";
-  EXPECT_EQ(exchanges(1), 0);
+  EXPECT_EQ(go_on(3, 5, 2), 4 * 2 + 1 + 1);
 }
 
 /// Those made after the last checkpoint too, which would else be measured anew, and might differ.
@@ -240,7 +225,7 @@ struct BeforeAndAfter {
 class OneLearnerChange : public LearnerChanges {
  protected:
   BeforeAndAfter change(const std::string& sync, int64_t from, int to) {
-    TrainOptions o = options(sync, sync);
+    TrainOptions o = options(sync + std::to_string(from), sync);
     o.learners = from;
     o.epochs = 1;
     train(tiny_net, o);
@@ -265,6 +250,16 @@ TEST_F(OneLearnerChange, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
   EXPECT_EQ(values_of(after, Role::weights, 1), values_of(before, Role::weights, 1));
   EXPECT_EQ(values_of(after, Role::slot, 1), values_of(before, Role::slot, 1));
   EXPECT_NE(values_of(after, Role::slot, 1), zeros);
+}
+
+TEST_F(OneLearnerChange, TheMeanOverTimeStays) {
+  for (const auto& [from, to] : {std::pair{1, 2}, {2, 1}, {3, 2}}) {
+    const auto [before, after] = change("sma", from, to);
+    const auto z = values_of(before, Checkpoint::Role::parameter, 0);
+    EXPECT_NE(z, values_of(before, Checkpoint::Role::weights, 0));
+    EXPECT_EQ(z, values_of(after, Checkpoint::Role::parameter, 0));
+    EXPECT_GT(after.position.engine.exchanges, 0);
+  }
 }
 
 /// Synchronous learners have one momentum, which is that of a learner alone.

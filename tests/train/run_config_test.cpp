@@ -82,6 +82,19 @@ TEST(RunConfig, ATeamsAlgorithmIsMadeOnce) {
   }
 }
 
+/// In a long epoch one learner of sma exchanges rarely, and several after every step.
+TEST(TeamConfig, CountsExchangesByTheAlgorithmsPeriod) {
+  TrainOptions o;
+  o.sync = "sma";
+  const auto exchanges = [&](int learners) {
+    return team_of(o, {learners, 1}).exchanges_before(2, 25, /*epoch_batches=*/480);
+  };
+  EXPECT_EQ(exchanges(1), (2 * 480 + 25) / 10);
+  EXPECT_EQ(exchanges(4), 2 * 120 + 7);
+  o.sync = "none";
+  EXPECT_EQ(exchanges(1), 0);
+}
+
 TEST(RunConfig, AResumedRunMayHaveATeamThatThisMachineWouldNot) {
   TrainOptions options;
   options.sync = "sma-paper";

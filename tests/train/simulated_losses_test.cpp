@@ -205,7 +205,7 @@ Checkpoint with_losses(
     Position& position = checkpoint.position;
     const int before = position.arrangement.learners--;
     const TeamConfig team = team_of(checkpoint.options, position.arrangement);
-    const int64_t exchanges = team.exchanges(position.epoch, 0, kBatches, false);
+    const int64_t exchanges = team.exchanges_before(position.epoch, 0, kBatches);
     position.engine = position.engine.with_learners(before - 1, before, exchanges);
     save_checkpoint(*o.out, checkpoint);
   }
