@@ -35,7 +35,7 @@ struct SyncOptions {
 struct Exchange {
   const VectorMath& math;
   int64_t n;
-  int64_t index;                 // of this exchange, from 0: see EnginePlace::with_learners
+  int64_t index;                 // from 0, had there always been as many learners
   double lr;                     // of the iteration that it belongs to
   const double* gradient_scale;  // UpdateSpans'
   bool decay;                    // UpdateSpans'

@@ -50,8 +50,8 @@ struct TeamConfig {
   /// Of all devices of this process.
   int learners_here() const { return threads.devices * arrangement.learners; }
   bool averages_gradients() const { return sync && sync->traits().averages_gradients; }
-  /// How many this team would have made before that batch of that epoch, both from 0, had it
-  /// trained from the beginning; 0 without `sync`.
+  /// How many exchanges this team would have made before that batch of that epoch, both from 0, had
+  /// it trained from the beginning; 0 without `sync`.
   int64_t exchanges_before(int64_t epoch, int64_t batch, int64_t epoch_batches) const;
 };
 
