@@ -221,7 +221,9 @@ TEST_F(Cluster, GoesOnWithAnotherNumberOfRanks) {
   const json one = trained(crossbow("train --resume run --epochs 4 --json"));
   EXPECT_EQ(one["history"].size(), 4u);
   EXPECT_EQ(one["lr_factor"], 1);
+  EXPECT_EQ(checkpoint("run").position.engine.exchanges, 4 * 11);
   trained(cluster(2, "train --resume run --epochs 5 --json"));
+  EXPECT_EQ(checkpoint("run").position.engine.exchanges, 5 * 6);
 }
 
 TEST_F(Cluster, GoesOnWithRunsThatLookedForLearners) {
