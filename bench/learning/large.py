@@ -41,8 +41,8 @@ def tried(runner, jobs):
     """The jobs' records. A rate that is far behind another after half of the epochs is given up."""
     records = []
     for job in jobs:
-        whole = [r["history"] for r in records if r["outcome"] != "diverged"]
-        record = runner.do(job, lambda history: lags(history, whole, job.epochs // 2))
+        others = [r["history"] for r in records if r["outcome"] != "diverged"]
+        record = runner.do(job, lambda history: lags(history, others, job.epochs // 2))
         if record:
             records.append(record)
     return records

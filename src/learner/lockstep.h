@@ -24,7 +24,7 @@ class Lockstep {
   bool two_sides() const { return timing_ == Timing::beside_step; }
   /// Whether an exchange's mean is what steps are pulled towards, and must outlive it.
   bool pulls_to_mean() const { return timing_ == Timing::beside_passes; }
-  int64_t exchanges() const { return exchanges_; }   // of such learners, in the whole run
+  int64_t exchanges() const { return exchanges_; }   // as EnginePlace counts them
   int64_t since_exchange() const { return since_; }  // steps since the last one
   void restore(int64_t exchanges, int64_t since_exchange) {
     exchanges_ = exchanges;
