@@ -5,7 +5,7 @@ import dataclasses
 
 from bench.learning import tasks
 from bench.learning.results import final_accuracy, select
-from bench.learning.tuning import lags
+from bench.learning.tuning import lags, order
 
 LEARNERS = [16, 32, 64, 128]
 ALGORITHMS = ["sma", "sma-paper", "local-sgd", "slowmo", "ssgd"]
@@ -55,7 +55,7 @@ def run(runner, args):
     cells = [(way, k) for k in args.learners for way in args.algorithms]
     chosen = []
     for way, k in cells:
-        records = tried(runner, [job_of(task, way, k, power) for power in powers])
+        records = tried(runner, [job_of(task, way, k, power) for power in order(sorted(powers))])
         if rate := best_rate(records):
             chosen.append(dataclasses.replace(job_of(task, way, k, 1), rate=rate))
     for seed in range(2, args.seeds + 1):
