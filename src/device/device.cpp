@@ -112,8 +112,10 @@ DeviceKind device_kind(std::string_view kind) {
   }
   const int left_out = std::min(name.first, all.devices);
   all.devices -= left_out;
-  all.names.erase(all.names.begin(),
-                  all.names.begin() + std::min<ptrdiff_t>(left_out, std::ssize(all.names)));
+  for (std::vector<std::string>* of_each : {&all.names, &all.types}) {
+    of_each->erase(of_each->begin(),
+                   of_each->begin() + std::min<ptrdiff_t>(left_out, std::ssize(*of_each)));
+  }
   return all;
 }
 

@@ -109,6 +109,8 @@ class Device {
   /// Whether its kernels may read the host's memory at that address.
   virtual bool can_read(const void* /*host*/) const { return is_host(); }
   virtual std::unique_ptr<Queue> make_queue() = 0;
+  /// What others wait for: its work begins before that of other queues, where a device can do so.
+  virtual std::unique_ptr<Queue> make_urgent_queue() { return make_queue(); }
   virtual std::unique_ptr<Event> make_event() = 0;
 
   virtual Buffer allocate_zeroed(size_t bytes);
@@ -122,6 +124,7 @@ class Device {
 struct DeviceKind {
   int devices = 1;                 // at most
   std::vector<std::string> names;  // of each, where they have names
+  std::vector<std::string> types;  // of each, where they may differ: programs are made for a type
   std::string why_none;            // where there are none: a clause
   int threads = 1;                 // of a learner, at most
   /// Of devices that are groups of cores: one CPU of each core, neighbours in a row.

@@ -98,7 +98,7 @@ Central::Central(std::shared_ptr<const SyncAlgorithm> sync, const Lockstep& lock
                       ? layout.pieces(optimizer_, rank.device.exchange_piece())
                       : layout.pieces(rank.device.exchange_piece()),
                   rank.buckets)),
-      queue_(rank.device.make_queue()),
+      queue_(rank.device.make_urgent_queue()),
       math_(queue_->math(layout.dtype)),
       phases_(phases()),
       made_(rank.device.make_event()),

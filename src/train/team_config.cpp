@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "comm/world.h"
 #include "core/error.h"
@@ -68,6 +69,13 @@ DeviceList device_list(std::string_view text) {
   if (kind == text || !is_device(kind)) return {std::string(text), 1};
   // Devices that are groups of cores divide all of them.
   const bool from_any = is_device(first) && device_kind(kind).cpus.empty();
+  std::istringstream devices{std::string(text)};
+  for (std::string device; std::getline(devices, device, ',');) {
+    const std::string other = device.substr(0, device.find(':'));
+    if (other == kind || !is_device(other)) continue;
+    fail_usage("`device` {}: a run has devices of one kind; `sync` hogbatch trains on {} and {}",
+               text, kind, other);
+  }
   const std::string from = from_any ? first : kind + ":0";
   std::string counted = device_name(from, 0);
   for (int count = 1; counted.size() <= text.size(); ++count) {

@@ -65,6 +65,12 @@ void validate_device(const TrainOptions& o) {
                count(kind.devices, "device"), devices.kind,
                kind.cpus.empty() ? "" : ", one a core");
   }
+  for (int d = 1; d < devices.count && !kind.types.empty(); ++d) {
+    const std::string &first = kind.types.front(), &other = kind.types[static_cast<size_t>(d)];
+    if (other == first) continue;
+    fail_usage("`device` {}: {} is of type {}, {} of type {}; a run needs devices of one type",
+               o.device, device_name(devices.kind, 0), first, device_name(devices.kind, d), other);
+  }
   if (!o.resume && o.threads_per_learner.value_or(1) > kind.threads) {
     fail_usage("`threads-per-learner` {}: on {} a learner can have {}", *o.threads_per_learner,
                devices.kind, count(kind.threads, "thread"));

@@ -23,7 +23,6 @@ namespace crossbow::cuda {
 namespace {
 
 constexpr std::string_view kKernels = kGpus;
-constexpr int kOldestCapability = 8;  // cmake/cuda.cmake compiles for it and for later ones
 /// Vector math that takes the numbers of an update from the host.
 constexpr std::string_view kQueueMath = "cuda queue";
 
@@ -100,9 +99,12 @@ class QueueMath : public VectorMath {
 
 class CudaQueue : public Queue {
  public:
-  explicit CudaQueue(int device) : device_(device) {
+  CudaQueue(int device, bool urgent) : device_(device) {
     use_device(device_);
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+    priority_ = urgent ? greatest : least;
+    make_stream(stream_);
   }
   ~CudaQueue() override {
     if (beside_) cudaStreamDestroy(beside_);
@@ -196,9 +198,13 @@ class CudaQueue : public Queue {
     cudaStream_t &a, &b;
   };
 
+  void make_stream(cudaStream_t& stream) const {
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority_),
+          "making a stream");
+  }
   void make_beside() {
     if (beside_) return;
-    check(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "making a stream");
+    make_stream(beside_);
     begin_ = std::make_unique<CudaEvent>(device_);
     for (int i = 0; i <= kMostAside; ++i) ends_.push_back(std::make_unique<CudaEvent>(device_));
   }
@@ -234,6 +240,7 @@ class CudaQueue : public Queue {
   }
 
   const int device_;
+  int priority_ = 0;
   cudaStream_t stream_ = nullptr, beside_ = nullptr;  // the second for what is given aside
   std::unique_ptr<CudaEvent> begin_;                  // of that
   std::vector<std::unique_ptr<CudaEvent>> ends_;      // of its last pieces, the i-th modulo size()
@@ -252,9 +259,8 @@ class CudaDevice : public Device, public Gpu {
   explicit CudaDevice(int index) : index_(index) {
     cudaDeviceProp of;
     check(cudaGetDeviceProperties(&of, index), "asking a GPU for its properties");
-    if (of.major < kOldestCapability) {
-      fail("GPU {}, {}, has compute capability {}.{}, and this build's kernels need {}.0 or later",
-           index, of.name, of.major, of.minor, kOldestCapability);
+    if (const std::string why = why_too_old(of.major); !why.empty()) {
+      fail("GPU {}, {}, has compute capability {}.{}: {}", index, of.name, of.major, of.minor, why);
     }
     int clusters = 0;
     check(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, index), "asking a GPU");
@@ -305,7 +311,12 @@ class CudaDevice : public Device, public Gpu {
     check(cudaPointerGetAttributes(&of, host), "asking for an address");
     return of.type == cudaMemoryTypeHost && of.devicePointer == host;
   }
-  std::unique_ptr<Queue> make_queue() override { return std::make_unique<CudaQueue>(index_); }
+  std::unique_ptr<Queue> make_queue() override {
+    return std::make_unique<CudaQueue>(index_, false);
+  }
+  std::unique_ptr<Queue> make_urgent_queue() override {
+    return std::make_unique<CudaQueue>(index_, true);
+  }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(index_); }
 
  private:
@@ -337,7 +348,9 @@ std::string why_unusable(cudaError_t counted) {
         "later",
         version_text(driver), version_text(runtime));
   }
-  return counted == cudaSuccess ? "" : cudaGetErrorString(counted);
+  if (counted == cudaSuccess) return "";
+  return fmt::format("CUDA says '{}'; nvidia-smi shows whether the driver works",
+                     cudaGetErrorString(counted));
 }
 
 DeviceKind gpus() {
@@ -350,8 +363,11 @@ DeviceKind gpus() {
   for (int i = 0; i < kind.devices; ++i) {
     cudaDeviceProp of;
     check(cudaGetDeviceProperties(&of, i), "asking a GPU for its name");
-    kind.names.push_back(fmt::format("{}, compute capability {}.{}, {:.0f} MiB", of.name, of.major,
-                                     of.minor, mebibytes(static_cast<double>(of.totalGlobalMem))));
+    kind.types.push_back(fmt::format("{}, compute capability {}.{}", of.name, of.major, of.minor));
+    const std::string why = why_too_old(of.major);
+    kind.names.push_back(fmt::format("{}, {:.0f} MiB{}{}", kind.types.back(),
+                                     mebibytes(static_cast<double>(of.totalGlobalMem)),
+                                     why.empty() ? "" : ": ", why));
   }
   return kind;
 }
@@ -361,6 +377,11 @@ const RegisterDevice kCuda{kKernels, gpus, [](int index) -> std::unique_ptr<Devi
                            }};
 
 }  // namespace
+
+std::string why_too_old(int major) {
+  constexpr int kOldest = 8;  // cmake/cuda.cmake compiles for it and for later ones
+  return major >= kOldest ? "" : fmt::format("this build's kernels need {}.0 or later", kOldest);
+}
 
 bool has_clusters(const Device& device) {
   return dynamic_cast<const Gpu&>(device).has_clusters();

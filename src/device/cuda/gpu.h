@@ -22,6 +22,9 @@ class Gpu {
   virtual bool has_clusters() const = 0;
 };
 
+/// Why this build has no kernels for GPUs whose compute capability begins so; empty if it has.
+std::string why_too_old(int major);
+
 /// Of a Gpu, for kernels (kernels/cuda/grid.h).
 bool has_clusters(const Device& device);
 
