@@ -33,6 +33,7 @@ struct WeightDecay {
 
   WeightDecay(double factor = 0, bool of_vectors = true)  // NOLINT: a number is one of all
       : factor(factor), of_vectors(of_vectors) {}
+  friend bool operator==(const WeightDecay&, const WeightDecay&) = default;
 };
 
 /// The numbers of one step: plain data, which lies in the step block.
@@ -51,6 +52,7 @@ struct Optimizer {
   /// Of the first slot, if it is a sum of the gradients so far in which each step multiplies those
   /// before by this; else 0.
   double gradient_decay = 0;
+  friend bool operator==(const Optimizer&, const Optimizer&) = default;
 
   UpdateStep at(double lr, double pull = 0) const {
     return {lr, weight_decay.factor, pull, coefficients};

@@ -57,6 +57,17 @@ void AutoTuner::limit(int learners) {
   while (ladder_.size() > at_ + 1 && ladder_.back().learners > learners) ladder_.pop_back();
 }
 
+void AutoTuner::refuse() {
+  const int learners = current().learners;
+  ladder_.resize(at_);
+  std::erase_if(trials_, [&](const Trial& t) { return t.arrangement.learners >= learners; });
+  best_ = 0;
+  for (size_t i = 1; i < trials_.size(); ++i) {
+    if (worth(trials_[i]) > worth(best())) best_ = i;
+  }
+  settle();
+}
+
 size_t AutoTuner::rung_of(const Arrangement& arrangement) const {
   return static_cast<size_t>(std::find(ladder_.begin(), ladder_.end(), arrangement) -
                              ladder_.begin());

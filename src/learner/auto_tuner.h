@@ -44,6 +44,9 @@ class AutoTuner {
   /// Tries nothing with more learners than that from now on; what runs stays.
   void limit(int learners);
 
+  /// What was to run now cannot be had: settles at the best of fewer learners, which it has tried.
+  void refuse();
+
   /// What is to run now.
   const Arrangement& current() const { return ladder_[at_]; }
   bool settled() const { return settled_; }

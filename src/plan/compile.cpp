@@ -22,7 +22,7 @@ class Compiler {
         options_(options),
         device_(find_device(options.device)),
         kernels_(device_.kernels()),
-        crowded_(options.programs >= device_.crowd()),
+        crowded_(options.crowded()),
         precision_(computed_precision(kernels_, options.precision)),
         program_(std::make_shared<Program>()) {}
 
@@ -626,6 +626,13 @@ class Compiler {
 
 std::shared_ptr<const Program> Program::compile(const Graph& graph, const CompileOptions& options) {
   return Compiler(graph, options).run();
+}
+
+bool CompileOptions::same_programs(const CompileOptions& other) const {
+  return device == other.device && precision == other.precision && tf32 == other.tf32 &&
+         threads == other.threads && crowded() == other.crowded() &&
+         reuse_memory == other.reuse_memory && update == other.update &&
+         updates_in_place == other.updates_in_place && chooser == other.chooser;
 }
 
 }  // namespace crossbow

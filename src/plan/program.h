@@ -111,6 +111,11 @@ struct CompileOptions {
   AlgorithmChooser* chooser = nullptr;
   /// Of the first program compiled for the model, which decides; absent for it.
   std::shared_ptr<const ParameterLayout> parameters;
+
+  /// Others keep the device busy, so that a kernel's work counts and not how long it takes.
+  bool crowded() const { return programs >= find_device(device).crowd(); }
+  /// Whether the same programs come of both, where the layouts agree.
+  bool same_programs(const CompileOptions& other) const;
 };
 
 class Program {

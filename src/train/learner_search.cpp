@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/text.h"
 #include "graph/cost.h"
 
 namespace crossbow {
@@ -141,8 +142,18 @@ std::vector<LearnerTrial> LearnerSearch::tried() const {
 }
 
 void LearnerSearch::limit(int learners) {
+  if (candidates_.back().learners <= learners) return;
   while (candidates_.size() > 1 && candidates_.back().learners > learners) candidates_.pop_back();
-  if (tuner_) tuner_->limit(learners);
+  if (!tuner_) return;
+  tuner_->limit(learners);
+  if (settled()) return;
+  observer_.note(fmt::format("a device's memory holds at most {}", count(learners, "learner")));
+}
+
+void LearnerSearch::refuse() {
+  while (candidates_.back().learners >= wanted().learners) candidates_.pop_back();
+  tuner_->refuse();
+  settle();
 }
 
 void LearnerSearch::progress(int64_t batches) {

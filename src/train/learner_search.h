@@ -38,8 +38,10 @@ class LearnerSearch {
   LearnerChoice choice() const;
   /// By the search that runs or that ran last.
   std::vector<LearnerTrial> tried() const;
-  /// More on a device cannot be had, or have nothing to do; what runs stays.
+  /// The memory holds no more on a device; what runs stays.
   void limit(int learners);
+  /// The change that was due could not be made, nor could one to more learners.
+  void refuse();
 
   /// Between segments: what the gradients' noise scale is now, in images.
   void reconsider(std::optional<double> noise_scale);

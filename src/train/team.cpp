@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "comm/world.h"
@@ -65,21 +66,28 @@ void expect_rows_fit(const Graph& forward, const RunConfig& run, const BatchShap
 }
 
 /// All programs of the run, so that the arenas can be made.
-std::vector<std::unique_ptr<CompiledModel>> compile(const Graph& forward, const RunConfig& run,
-                                                    const TeamConfig& team,
-                                                    const data::Dataset& dataset, Tuner& tuner) {
+Team::OwnModels compile(const Graph& forward, const RunConfig& run, const TeamConfig& team,
+                        const data::Dataset& dataset, Tuner& tuner, Team::OwnModels known) {
   if (parameter_count(forward) == 0) {
     fail("the model '{}' has no parameters, so there is nothing to train", forward.name());
   }
-  std::vector<std::unique_ptr<CompiledModel>> models;
-  for (size_t w = 0; w < std::max<size_t>(1, team.workers.size()); ++w) {
+  const size_t workers = std::max<size_t>(1, team.workers.size());
+  const auto is_known = [&](size_t w) {
+    return w < known.size() &&
+           known[w]->options().same_programs(run.compile_options(team, &tuner, w));
+  };
+  if (!std::ranges::all_of(std::views::iota(size_t{0}, workers), is_known)) known.clear();
+  Team::OwnModels models;
+  for (size_t w = 0; w < workers; ++w) {
     CompileOptions options = run.compile_options(team, &tuner, w);
     if (w > 0) options.parameters = models.front()->parameters();
     // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
     find_device(run.device.kind).expect_team(options.threads);
     const BatchShape batch = batch_shape(run, team, w, dataset);
     expect_rows_fit(forward, run, batch, dataset);  // before kernels are timed
-    CompiledModel& model = *models.emplace_back(std::make_unique<CompiledModel>(forward, options));
+    models.push_back(known.empty() ? std::make_unique<CompiledModel>(forward, options)
+                                   : std::move(known[w]));
+    CompiledModel& model = *models.back();
     for (const int64_t rows : batch.program_rows()) model.training(rows);
     // Whoever has as many threads helps to evaluate.
     const CompileOptions& first = models.front()->options();
@@ -93,7 +101,7 @@ std::vector<std::unique_ptr<CompiledModel>> compile(const Graph& forward, const 
   return models;
 }
 
-std::vector<CompiledModel*> pointers(const std::vector<std::unique_ptr<CompiledModel>>& models) {
+std::vector<CompiledModel*> pointers(const Team::OwnModels& models) {
   std::vector<CompiledModel*> all;
   for (const auto& model : models) all.push_back(model.get());
   return all;
@@ -187,9 +195,10 @@ LearnerMemory memory_for(Models models, const RunConfig& run, const TeamConfig& 
 }  // namespace
 
 Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
-           const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner)
+           const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner,
+           OwnModels known)
     : config(team),
-      models(compile(forward, run, team, dataset, tuner)),
+      models(compile(forward, run, team, dataset, tuner, std::move(known))),
       memory(refuse_too_much(
           memory_for(pointers(models), run, team, dataset, batches.buffer_bytes()), run, batches)),
       engine(run.engine(pointers(models), team, batch_shape(run, dataset), batches.samples())),

@@ -106,9 +106,12 @@ bool Trainer::stop_timing(int64_t timed) {
 
 void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   const Progress::Phase phase = observer_.progress.phase;
+  Team::OwnModels known;
+  if (team_) known = std::move(team_->models);
   team_.reset();
   if (world_rank() > 0) share_choices();
-  team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_);
+  team_ =
+      std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_, std::move(known));
   if (world() && world_rank() == 0) share_choices();
   observer_.progress.phase = phase;
   position_.arrangement = team.arrangement;
@@ -149,12 +152,13 @@ void Trainer::share_choices() {
   tuner_.preset(json::parse(agreed(json(tuner_.choices()).dump())).get<Choices>());
 }
 
-void Trainer::make(const LearnerChange& change) {
+bool Trainer::make(const LearnerChange& change) {
   if (change.arrangement != position_.arrangement) {
-    go_on_with(change.arrangement);
+    if (!go_on_with(change.arrangement)) return false;
     if (change.settled) tell_team();
   }
   position_.settled = change.settled;
+  return true;
 }
 
 void Trainer::lose(const LearnerLoss& loss) {
@@ -167,19 +171,31 @@ void Trainer::lose(const LearnerLoss& loss) {
   tell_team();
 }
 
-void Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost) {
+bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost) {
   const auto start = Clock::now();
   Checkpoint before = state(engine().snapshot());
   copy_values(before);
   if (lost) drop_learner(before, *lost);
   const TeamConfig next = config_.team(arrangement);
-  position_.engine = position_.engine.with_learners(next.learners(), engine().all_learners(),
-                                                    exchanges_by_now(next));
-  arrange(next, &before);
+  const EnginePlace place = position_.engine;
+  const Arrangement old = position_.arrangement;
+  position_.engine =
+      place.with_learners(next.learners(), engine().all_learners(), exchanges_by_now(next));
+  try {
+    arrange(next, &before);
+  } catch (const Error& e) {
+    if (search_.ahead() > 0 || arrangement.learners <= old.learners) throw;
+    observer_.note(fmt::format("{} cannot be had: {}", text_of(arrangement), e.what()));
+    position_.engine = place;
+    arrange(config_.team(old), &before);
+    position_.seconds += seconds_since(start);
+    return false;
+  }
   move_rate();
   if (folder_) folder_->write_plan(tuner_.choices());
   write_config();
   position_.seconds += seconds_since(start);
+  return true;
 }
 
 int64_t Trainer::exchanges_by_now(const TeamConfig& team) const {
@@ -206,8 +222,11 @@ void Trainer::make_changes() {
   const std::pair now(position_.epoch, position_.batch);
   while (const auto change = search_.due(now, position_.settled)) {
     const bool is_new = search_.ahead() == 0;
+    if (!make(*change)) {
+      search_.refuse();
+      continue;
+    }
     if (folder_ && is_new) folder_->learners().append(*change);  // before any step depends on it
-    make(*change);
     search_.made(*change);
   }
 }

@@ -60,12 +60,13 @@ class Trainer {
   /// Between two segments of training, as part of it: what is due of the changes that the run made
   /// before it was resumed, or what the search wants.
   void make_changes();
-  void make(const LearnerChange& change);
+  /// False, with nothing changed, if so many more learners cannot be had.
+  bool make(const LearnerChange& change);
   /// The others go on without a learner that has failed, from what all had in common.
   void lose(const LearnerLoss& loss);
   /// So many learners train from now on, perhaps without one that there was, and the rate moves to
-  /// what they need.
-  void go_on_with(const Arrangement& arrangement, std::optional<int> lost = {});
+  /// what they need. False as of make.
+  bool go_on_with(const Arrangement& arrangement, std::optional<int> lost = {});
   int64_t exchanges_by_now(const TeamConfig& team) const;
   std::optional<double> efficiency_now() const;
   /// Of a cluster: hands the kernels that rank 0 has chosen to the others.
