@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "core/rng.h"
 
@@ -118,6 +119,18 @@ TEST(AutoTuner, ALimitEndsTheLadder) {
   tuner.limit(5);
   settle(tuner, [](int k, int) { return 100.0 * k; });
   EXPECT_EQ(tuner.current().learners, 5);
+}
+
+TEST(AutoTuner, WhatCannotBeHadIsNotTriedAgain) {
+  const std::map<int, double> rates = {{1, 100}, {2, 180}, {3, 150}, {4, 300}};
+  AutoTuner tuner(arrangements(8, 1), false);
+  while (tuner.current().learners < 4) tuner.add(rates.at(tuner.current().learners));
+  tuner.refuse();
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_EQ(tuner.current().learners, 2);
+  EXPECT_EQ(tuner.trials().size(), 3u);
+  tuner.reconsider();
+  EXPECT_EQ(tuner.current().learners, 2);
 }
 
 TEST(AutoTuner, WhatItKnewIsCheckedOnce) {

@@ -2,10 +2,13 @@
 // many learners such a device gets.
 #include <gtest/gtest.h>
 
+#include "device/sgd.h"
 #include "support/error_text.h"
 #include "support/late_device.h"
+#include "train/checkpoints.h"
 #include "train/team.h"
 #include "train/tiny_run.h"
+#include "train/trainer.h"
 
 namespace crossbow::testing {
 namespace {
@@ -27,10 +30,11 @@ class LateTeams {
 
   /// Calls `use` with a team of so many learners on each device.
   template <typename F>
-  void with(int learners, const F& use) {
+  void with(int learners, const F& use, Team::OwnModels known = {}) {
     data::Pipeline batches(*dataset_, dataset_->train,
                            config_.training_batches(config_.device.count));
-    Team team(forward_, config_, config_.team({learners, 1}), *dataset_, batches, tuner_);
+    Team team(forward_, config_, config_.team({learners, 1}), *dataset_, batches, tuner_,
+              std::move(known));
     use(team);
   }
   int affordable(int most) {
@@ -153,6 +157,155 @@ TEST(LateLimits, ARunThatDoesNotFitIsRefusedBeforeItTrains) {
             error.npos)
       << error;
   EXPECT_FALSE(witness.has_started);
+}
+
+/// On GPUs a program may take seconds to prepare.
+TEST(LateTeam, TakesTheProgramsOfATeamWithAnotherNumberOfLearners) {
+  LateTeams teams(nothing);
+  Team::OwnModels models;
+  const CompiledModel* model = nullptr;
+  teams.with(2, [&](Team& team) {
+    models = std::move(team.models);
+    model = models.front().get();
+  });
+  teams.with(
+      3,
+      [&](Team& team) {
+        EXPECT_EQ(team.models.front().get(), model);
+        models = std::move(team.models);
+      },
+      std::move(models));
+  CompileOptions options = model->options(), other = options;
+  EXPECT_TRUE(options.same_programs(other));
+  other.threads = 2;
+  EXPECT_FALSE(options.same_programs(other));
+  other = options;
+  other.update = make_sgd({.momentum = 0.9});
+  EXPECT_FALSE(options.same_programs(other));
+}
+
+/// Whose kernels have no choice: to time one takes memory, too.
+constexpr const char* kUntimed = "late-ref";
+
+/// Takes nearly all memory that the device has left when an epoch is done.
+class Hoarder : public Observer {
+ public:
+  explicit Hoarder(double left_mb) : left_mb_(left_mb) {}
+  void note(std::string_view text) override { notes += std::string(text) + '\n'; }
+  void epoch_done(const EpochRecord&) override {
+    if (hoard_.data()) return;
+    Device& device = find_device(kUntimed);
+    const double taken = device.free_memory_mb() - left_mb_;
+    if (taken > 0) hoard_ = device.allocate(static_cast<size_t>(taken * (1 << 20)));
+  }
+  std::string notes;
+
+ private:
+  const double left_mb_;
+  Buffer hoard_;
+};
+
+/// Says that two learners are faster than one, whenever an epoch of five batches ends.
+class TwoAreFaster : public Throughput {
+ public:
+  void begin_segment() override { told_ = false; }
+  std::optional<double> window(int64_t done, int64_t learners) override {
+    if (done < 5 || told_ || learners > 2) return {};
+    told_ = true;
+    return 10.0 * static_cast<double>(learners);
+  }
+
+ private:
+  bool told_ = false;
+};
+
+TEST(LateLimits, TheSearchStepsBackWhereTheMemoryIsGone) {
+  const WithLateOptions late({.memory = kLimit});
+  const TinyData data;
+  data::TemporaryFolder runs;
+  const auto searched = [&](const std::string& name, double left_mb) {
+    TrainOptions o = tiny_options(data, kUntimed);
+    o.model = kOwnModel;
+    o.sync = "sma";
+    o.deterministic = false;
+    o.retune = true;
+    o.epochs = 14;  // of which eleven measure one learner
+    o.out = (runs.path() / name).string();
+    TwoAreFaster speeds;
+    Hoarder observer(left_mb);
+    train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, o, Recipe{},
+                speeds, observer);
+    return std::pair(load(*o.out), observer.notes);
+  };
+  const auto [two, of_two] = searched("two", kLimit);
+  EXPECT_EQ(two.position.arrangement.learners, 2) << of_two;
+  const auto [one, of_one] = searched("one", 1.2);
+  EXPECT_EQ(one.position.arrangement.learners, 1);
+  EXPECT_EQ(one.history.size(), 14u);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                      "2 learners of 1 thread cannot be had: `learners` 2: with a batch of 16 they "
+                      "need ",
+                      of_one);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "going on with 1 learner of 1 thread", of_one);
+  // Nothing is left of the attempt, nor does a resumed run repeat it.
+  TrainOptions again = one.options;
+  again.resume = again.out = (runs.path() / "one").string();
+  again.epochs = 15;
+  TwoAreFaster speeds;
+  Hoarder observer(kLimit);
+  const TrainResult result =
+      train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, again,
+                  Recipe{}, speeds, observer);
+  EXPECT_EQ(result.history.size(), 15u);
+  EXPECT_EQ(observer.notes.find("cannot be had"), std::string::npos);
+}
+
+TEST(LateLimits, TheSearchSaysHowManyLearnersTheMemoryHolds) {
+  const TinyData data;
+  for (const bool is_small : {true, false}) {
+    const WithLateOptions late({.memory = is_small ? int64_t{8} << 20 : kLimit * 16});
+    TrainOptions o = tiny_options(data, kUntimed);
+    o.model = kOwnModel;
+    o.sync = "sma";
+    o.deterministic = false;
+    o.retune = true;
+    o.epochs = 1;
+    TwoAreFaster speeds;
+    Hoarder observer(kLimit);
+    train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, o, Recipe{},
+                speeds, observer);
+    EXPECT_EQ(observer.notes.find("a device's memory holds at most ") != std::string::npos,
+              is_small)
+        << observer.notes;
+  }
+}
+
+TEST(LateLimits, DevicesOfARunAreOfOneType) {
+  static const RegisterDevice kUnlike{
+      "unlike",
+      [] {
+        return DeviceKind{.devices = 3, .types = {"A", "A", "B"}};
+      },
+      [](int) -> std::unique_ptr<Device> { throw Error("it is not there"); }};
+  const TinyData data;
+  const auto refused = [&](const char* device) {
+    return error_of([&] { resolve(tiny_options(data, device), Recipe{}); });
+  };
+  EXPECT_EQ(refused("unlike:0,unlike:1,unlike:2"),
+            "`device` unlike:0,unlike:1,unlike:2: unlike:0 is of type A, unlike:2 of type B; a run "
+            "needs devices of one type");
+  EXPECT_EQ(refused("unlike:1,unlike:2"),
+            "`device` unlike:1,unlike:2: unlike:1 is of type A, unlike:2 of type B; a run needs "
+            "devices of one type");
+  EXPECT_EQ(refused("unlike:0,unlike:1").find("of one type"), std::string::npos);
+  EXPECT_EQ(
+      refused("late:0,cpu"),
+      "`device` late:0,cpu: a run has devices of one kind; `sync` hogbatch trains on late and "
+      "cpu");
+  EXPECT_EQ(
+      refused("late:9"),
+      "`device` late:9: there is no GPU: this process may use 4 devices of kind late, counted "
+      "from 0");
 }
 
 TEST(LateLimits, CoresAndThreadsLimitNothing) {

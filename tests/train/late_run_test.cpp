@@ -4,6 +4,7 @@
 
 #include "core/machine.h"
 #include "device/device.h"
+#include "support/error_text.h"
 #include "support/late_device.h"
 #include "train/checkpoints.h"
 #include "train/tiny_run.h"
@@ -18,13 +19,16 @@ class LateRun : public ::testing::Test {
                              Observer* observer = nullptr) {
     o.device = device;
     o.out = (runs_.path() / std::to_string(runs_made_++)).string();
-    const TrainResult result = train(tiny_net, o, observer);
+    train(tiny_net, o, observer);
+    return values(load(*o.out));
+  }
+  static std::vector<float> values(const Checkpoint& checkpoint) {
     std::vector<float> all;
-    for (const auto& tensor : load(*o.out).tensors) {
+    for (const auto& tensor : checkpoint.tensors) {
       const std::vector<float> values = tensor.values();
       all.insert(all.end(), values.begin(), values.end());
     }
-    for (const EpochRecord& epoch : result.history) {
+    for (const EpochRecord& epoch : checkpoint.history) {
       all.push_back(static_cast<float>(epoch.train_loss));
       all.push_back(static_cast<float>(epoch.test_loss.value()));
       all.push_back(static_cast<float>(epoch.test_accuracy.value()));
@@ -60,6 +64,14 @@ struct MemoryWatch : Observer {
   double left[4] = {};
 };
 
+/// How much work is done when the first epoch is.
+struct WorkWatch : Observer {
+  void epoch_done(const EpochRecord&) override {
+    if (of_first_epoch == 0) of_first_epoch = late_work_done();
+  }
+  int64_t of_first_epoch = 0;
+};
+
 TEST_F(LateRun, MayBeOnAnyDeviceAlone) {
   TrainOptions o = tiny_options(data_, "cpu");
   o.sync = "none";
@@ -80,6 +92,44 @@ TEST_F(LateRun, IsTheCpusRunOnTwoDevices) {
     o.learners = 2;
     EXPECT_EQ(trained(o, "cpu:0,cpu:1"), trained(o, "late:0,late:1")) << sync;
     EXPECT_EQ(trained(o, "cpu:0,cpu:1"), trained(o, "late:2,late:3")) << sync;
+  }
+}
+
+/// Whichever piece of work fails when an epoch is done, the run ends with that error; and it goes
+/// on from that epoch's checkpoint to where it would have come. (Of others than `sma-paper`, whose
+/// exchange is beside a step, each seventh piece.)
+TEST_F(LateRun, AFailureAtAnyPieceOfWorkLeavesACheckpoint) {
+  for (const char* sync : {"none", "sma", "sma-paper", "ssgd"}) {
+    SCOPED_TRACE(sync);
+    TrainOptions o = tiny_options(data_, "late");
+    o.sync = sync;
+    o.learners = o.sync == "none" ? 1 : 2;
+    o.epochs = 2;
+    WorkWatch watch;
+    std::vector<float> undisturbed;
+    int64_t all = 0;
+    {
+      const WithLateOptions late({});
+      undisturbed = trained(o, "late", &watch);
+      all = late_work_done();
+    }
+    int64_t saved = 0;
+    const int64_t first = watch.of_first_epoch, stride = o.sync == "sma-paper" ? 1 : 7;
+    for (int64_t n = first; n < all; n += stride) {
+      SCOPED_TRACE(n);
+      o.out = (runs_.path() / std::to_string(runs_made_++)).string();
+      {
+        const WithLateOptions late({.failing_work = n});
+        EXPECT_EQ(error_of([&] { train(tiny_net, o); }), "the late device failed");
+      }
+      saved += load(*o.out).position.epoch;
+    }
+    EXPECT_GT(saved * stride, (all - first) / 2);  // the first of these belong to saving
+    const WithLateOptions late({});
+    TrainOptions again = o;
+    again.resume = o.out;
+    train(tiny_net, again);
+    EXPECT_EQ(values(load(*o.out)), undisturbed);
   }
 }
 

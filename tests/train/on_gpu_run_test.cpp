@@ -2,10 +2,13 @@
 // checkpoints are of use elsewhere.
 #include <gtest/gtest.h>
 
+#include "core/machine.h"
 #include "models/model.h"
 #include "support/gpu.h"
 #include "support/late_device.h"
 #include "support/relative_error.h"
+#include "sync/async.h"
+#include "sync/sync.h"
 #include "train/benchmark.h"
 #include "train/checkpoints.h"
 #include "train/run_config.h"
@@ -43,40 +46,74 @@ class OnGpuRun : public ::testing::Test {
 
 /// The model lies on the CPU, in the CPU's layouts.
 TEST_F(OnGpuRun, AReplicaOfUnlikeWorkersIsTheReferencesButForRounding) {
-  const auto of = [&](const std::string& device, const std::string& replica) {
-    TrainOptions o = options("adaptive-hogbatch", device);
-    o.learners.reset();
-    o.threads_per_learner.reset();
-    o.worker = "live:batch=2-8 replica:device=" + replica + ",batch=16-32";
-    o.deterministic = true;
-    o.epochs = 2;
-    return trained(o);
-  };
-  const std::vector<float> found = of("cpu", gpu());
-  EXPECT_LT(relative_error(found, of("ref", "ref")), 2e-5);
-  EXPECT_EQ(found, of("cpu", gpu()));
+  for (const std::string sync : {"hogbatch", "adaptive-hogbatch", "adaptive-sgd"}) {
+    SCOPED_TRACE(sync);
+    const auto of = [&](const std::string& device, const std::string& replica) {
+      TrainOptions o = options(sync, device);
+      o.learners.reset();
+      o.threads_per_learner.reset();
+      o.worker = (sync == "adaptive-sgd" ? "replica" : "live") +
+                 std::string(":batch=2-8 replica:device=") + replica + ",batch=16-32";
+      o.deterministic = true;
+      o.epochs = 2;
+      return trained(o);
+    };
+    const std::vector<float> found = of("cpu", gpu());
+    EXPECT_LT(relative_error(found, of("ref", "ref")), 2e-5);
+    EXPECT_EQ(found, of("cpu", gpu()));
+  }
 }
 
-class OnGpuAlgorithms : public OnGpuRun, public ::testing::WithParamInterface<const char*> {};
+TEST_F(OnGpuRun, OnTwoIsTheReferencesButForRounding) {
+  if (has_gpu() && device_kind(kGpus).devices < 2) GTEST_SKIP() << "one GPU";
+  if (physical_cores() == 1) GTEST_SKIP() << "one core makes one device of the reference";
+  for (const char* sync : {"sma", "sma-paper", "ssgd", "slowmo"}) {
+    SCOPED_TRACE(sync);
+    const auto of = [&](const std::string& device) {
+      TrainOptions o = options(sync, device + ":0," + device + ":1");
+      o.learners = 2;
+      return trained(o);
+    };
+    const std::vector<float> found = of(gpu());
+    EXPECT_LT(relative_error(found, of("ref")), 2e-5);
+    EXPECT_EQ(found, of(gpu()));
+  }
+}
+
+class OnGpuAlgorithms : public OnGpuRun, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(OnGpuAlgorithms, AreTheReferencesButForRounding) {
-  const auto of = [&](const std::string& device) {
-    TrainOptions o = options(GetParam(), device);
-    o.epochs = 2;
-    if (o.sync == "ssgd") o.clip_norm = 0.5;
-    if (o.sync == "none") o.splits = 2;
-    return trained(o);
-  };
-  const std::vector<float> found = of(gpu());
-  EXPECT_LT(relative_error(found, of("ref")), 2e-5);
-  EXPECT_EQ(found, of(gpu()));
+  std::vector<int64_t> numbers = {3};
+  if (has_gpu()) numbers = {1, 2, 3, 5, 8};
+  if (GetParam() == "none") numbers = {1};
+  for (const int64_t learners : numbers) {
+    SCOPED_TRACE(learners);
+    const auto of = [&](const std::string& device) {
+      TrainOptions o = options(GetParam(), device);
+      o.learners = learners;
+      o.batch = learners > 5 ? 8 : 16;  // of 70 images
+      o.epochs = 2;
+      if (o.sync == "ssgd") o.clip_norm = 0.5;
+      if (o.sync == "none") o.splits = 2;
+      return trained(o);
+    };
+    const std::vector<float> found = of(gpu());
+    EXPECT_LT(relative_error(found, of("ref")), 2e-5);
+    EXPECT_EQ(found, of(gpu()));
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OnGpuAlgorithms,
-                         ::testing::Values("none", "sma", "sma-paper", "ssgd", "local-sgd",
-                                           "slowmo", "easgd", "polyak-ruppert", "hogwild",
-                                           "downpour", "async-easgd", "async-eamsgd", "gossip-pull",
-                                           "gossip-push", "elastic-gossip", "ad-psgd", "sgp"));
+/// All whose learners are alike.
+std::vector<std::string> algorithms() {
+  std::vector<std::string> names = {"none"};
+  for (const SyncEntry& entry : sync_catalogue()) names.emplace_back(entry.name);
+  for (const AsyncEntry& entry : async_catalogue()) {
+    if (!entry.uses.workers) names.emplace_back(entry.name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OnGpuAlgorithms, ::testing::ValuesIn(algorithms()));
 
 /// Hundreds of steps, whose rounding the reference shows by that of one and of several learners'.
 TEST_F(OnGpuRun, ManyLearnersOfLittleBatches) {
