@@ -17,18 +17,25 @@ if(CROSSBOW_NVCC)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)
   find_path(CROSSBOW_CUDNN_INCLUDE cudnn_graph.h HINTS ${cuda_root}/include)
   find_path(CROSSBOW_CUBLASLT_INCLUDE cublasLt.h HINTS ${cuda_root}/include)
+  find_library(CROSSBOW_CUDART cudart_static HINTS ${cuda_root} PATH_SUFFIXES lib64 lib)
 endif()
-if(NOT CROSSBOW_NVCC OR nvcc_version VERSION_LESS 12 OR NOT CROSSBOW_CUDNN_INCLUDE
-   OR NOT CROSSBOW_CUBLASLT_INCLUDE)
+set(cudnn_version 0)
+if(CROSSBOW_CUDNN_INCLUDE)
+  file(STRINGS ${CROSSBOW_CUDNN_INCLUDE}/cudnn_version.h cudnn_version REGEX "define CUDNN_M(AJOR|INOR) [0-9]")
+  list(JOIN cudnn_version . cudnn_version)
+  string(REGEX REPLACE "[^0-9.]" "" cudnn_version "${cudnn_version}")
+endif()
+if(NOT CROSSBOW_NVCC OR nvcc_version VERSION_LESS 12 OR cudnn_version VERSION_LESS 9.8
+   OR NOT CROSSBOW_CUBLASLT_INCLUDE OR NOT CROSSBOW_CUDART)
+  set(needed "nvcc 12 or later, cudart_static, and the headers of cuBLAS and of cuDNN 9.8 or later")
   if(NOT CROSSBOW_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "CROSSBOW_CUDA=${CROSSBOW_CUDA} needs nvcc 12 or later and the headers of cuBLAS and "
-                        "of cuDNN 9.8 or later: install NVIDIA's CUDA toolkit and cuDNN and put nvcc into PATH, or set "
-                        "CROSSBOW_CUDA=OFF")
+    message(FATAL_ERROR "CROSSBOW_CUDA=${CROSSBOW_CUDA} needs ${needed}: install NVIDIA's CUDA toolkit and "
+                        "cuDNN and put nvcc into PATH, or set CROSSBOW_CUDA=OFF")
   endif()
+  message(STATUS "No GPU kernels, which need ${needed}")
   return()
 endif()
 
-find_library(CROSSBOW_CUDART cudart_static HINTS ${cuda_root} PATH_SUFFIXES lib64 lib REQUIRED)
 message(STATUS "GPU kernels by nvcc ${nvcc_version}")
 # Loaded at run time; from here where the loader finds none by itself.
 find_library(CROSSBOW_CUDNN_LIBRARY libcudnn.so.9 HINTS ${cuda_root} PATH_SUFFIXES lib64 lib)

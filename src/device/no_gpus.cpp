@@ -6,7 +6,8 @@ namespace crossbow {
 namespace {
 
 constexpr const char* kWhyNone =
-    "this build has no GPU kernels; where nvcc 12 or later is in PATH, cmake adds them";
+    "this build has no GPU kernels; cmake adds them where it finds NVIDIA's CUDA toolkit 12 and "
+    "cuDNN 9.8, or later";
 
 const RegisterDevice kNone{
     kGpus, [] { return DeviceKind{.devices = 0, .why_none = kWhyNone}; },
