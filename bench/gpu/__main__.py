@@ -3,21 +3,24 @@ JAX that are installed here; learners beside processes, a CPU and a GPU that tra
 seconds to an accuracy. Needs neither root nor a network.
 
 What is done is a line of results.jsonl, so the command may be stopped or cut off at any time; given
-again, it goes on where it was. report.md beside it holds the tables, and work/ what the tests said.
+again, it goes on where it was. report.md beside it holds the tables, pictures are there too, and
+work/ has what the tests said.
+
+Two sets are neither built in nor packed; bring them beside the archive, unpack it, and put them into
+its folder, from where names are looked up: w8a (w8a.gz, for --w8a) and CIFAR-10's binary files (the
+folder cifar-10-batches-bin, for --cifar). Without them the runs that need them are left out.
 """
 
 import importlib.util
 import json
 import os
 import pathlib
-import platform
-import subprocess
 import sys
 import time
 
 from bench import CROSSBOW, ROOT, listed, log, parser_of, run_main
-from bench.gpu import accuracy, accuracy_tables, hogbatch, hogbatch_tables, ours, processes
-from bench.gpu import speed, speed_tables, tests
+from bench.gpu import accuracy, accuracy_tables, first_step, hogbatch, hogbatch_tables, machine
+from bench.gpu import ours, processes, speed, speed_plots, speed_tables, tests
 from bench.gpu.jobs import Job, fields_of
 from bench.gpu.order import LEARNERS
 from bench.learning.results import Results, select
@@ -26,12 +29,13 @@ from bench.nets import NETS
 STAGES = {
     "tests": tests.stage,
     "speed": speed.stage,
+    "first-step": first_step.stage,
     "checks": tests.check_stage,
     "processes": processes.stage,
     "hogbatch": hogbatch.stage,
     "accuracy": accuracy.stage,
 }
-TABLES = (tests, speed_tables, processes, hogbatch_tables, accuracy_tables)
+TABLES = (tests, speed_tables, first_step, processes, hogbatch_tables, accuracy_tables)
 EXAMPLES = """
 Examples:
   scripts/gpu-check --pack build/gpu-check.tar.gz   for a machine that cannot build: unpack it there
@@ -42,38 +46,13 @@ Examples:
 """
 
 
-def said(command, environment=None):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        return done.stdout.strip()
-    except OSError:
-        return ""
-
-
-def version_of(module):
-    if not importlib.util.find_spec(module):
-        return None
-    return said([sys.executable, "-c", f"import {module}; print({module}.__version__)"])
-
-
-def machine():
-    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    return {
-        "gpu": said(query),
-        "crossbow": said([CROSSBOW, "devices"], ours.environment()),
-        "cudnn": ", ".join(map(str, ours.libraries_of_python()[:1])) or "the system's",
-        "pytorch": version_of("torch"),
-        "jax": version_of("jax"),
-        "cpu": f"{os.cpu_count()} CPUs, {platform.platform()}",
-    }
-
-
 def parse_arguments():
     parser = parser_of("bench.gpu", __doc__, EXAMPLES)
+    parser.prog = os.environ.get("GPU_CHECK", parser.prog)
     add = parser.add_argument
     out = ROOT / "build/gpu-check"
     add("--out", type=pathlib.Path, default=out, metavar="DIR", help="default build/gpu-check")
-    about = "time after which no more is begun (default 450)"
+    about = "begin nothing whose own limit is later than this (default 450)"
     add("--seconds", type=float, default=450, metavar="S", help=about)
     add("--stages", type=listed(str), default=list(STAGES), metavar="S,S", help=", ".join(STAGES))
     models = ["resnet-32", "lenet", "vgg-16", "mlp"]
@@ -89,7 +68,8 @@ def parse_arguments():
     add("--w8a", type=pathlib.Path, metavar="FILE", help="w8a in LIBSVM's format, for hogbatch")
     add("--cifar", type=pathlib.Path, metavar="DIR", help="CIFAR-10's binary files, for accuracy")
     add("--epochs", type=int, default=30, metavar="N", help="of accuracy, at most (default 30)")
-    add("--seeds", type=int, default=1, metavar="N", help="of accuracy and hogbatch, 1 to N (default 1)")
+    about = "of accuracy and hogbatch, 1 to N (default 1)"
+    add("--seeds", type=int, default=1, metavar="N", help=about)
     args = parser.parse_args()
     for option, chosen, known in (("stages", args.stages, STAGES), ("models", args.models, NETS)):
         for name in set(chosen) - set(known):
@@ -106,11 +86,13 @@ def report(args, results):
     parts = ["# Crossbow on a GPU\n", "\n".join(lines) + "\n"]
     parts += [text for module in TABLES for text in module.tables(results)]
     (args.out / "report.md").write_text("\n".join(parts))
+    speed_plots.plot(results.lines.values(), args.out)
 
 
 def main():
+    start = time.monotonic()
     args = parse_arguments()
-    answer = said([CROSSBOW, "devices", "--json"], ours.environment())
+    answer = machine.said([CROSSBOW, "devices", "--json"], ours.environment())
     if not answer:
         sys.exit(f"gpu-check: {CROSSBOW} does not run here")
     gpus = next(kind for kind in json.loads(answer)["kinds"] if kind["name"] == "cuda")
@@ -119,10 +101,10 @@ def main():
     args.work = args.out / "work"
     args.work.mkdir(parents=True, exist_ok=True)
     results = Results(args.out / "results.jsonl")
-    here = Job("machine", machine())
+    here = Job("machine", machine.machine())
     if not results.find(here):
         results.add(here, {})
-    start = time.monotonic()
+    before = len(results.lines)
     done = True
     try:
         for name in args.stages:
@@ -130,7 +112,13 @@ def main():
             done &= STAGES[name](args, results, lambda: args.seconds - (time.monotonic() - start))
     finally:
         report(args, results)
-    log(f"{args.out}/report.md" + ("" if done else ": not all; the same command goes on"))
+    if done:
+        how = ""
+    elif len(results.lines) > before:
+        how = ": not all; the same command goes on"
+    else:
+        how = f": what is left needs more than --seconds {args.seconds:g}"
+    log(f"{args.out}/report.md{how}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from bench.hogbatch.curves import best_of, plot, text_of
 from bench.hogbatch.loss import LOGGED_ROWS, MODEL, RECIPE
 from bench.hogbatch.training import train
 from bench.learning.results import select
-from bench.peers.sides import TooLate
 
 THREADS = max(1, len(os.sched_getaffinity(0)) - 1)  # of the live worker; the replica has one
 LIVE = ("--worker", f"live:threads={THREADS},batch=1-64")
@@ -21,7 +20,6 @@ HOGBATCH = ("--sync", "hogbatch")
 SMA = ("--sync", "sma", "--learners", "8", "--momentum", "0")
 WINDOW_ROWS = 20_000  # over which losses are averaged, at least
 START_LIMIT = 60  # seconds until it trains, for which plans are chosen, and after it has ended
-NEEDED = 12  # seconds that must be left beside those of the training
 
 
 class Side(typing.NamedTuple):
@@ -98,17 +96,14 @@ def stage(args, results, left):
         if results.find(job):
             continue
         seconds = job.fields["seconds"]
-        if left() < seconds + NEEDED:
+        limit = seconds + START_LIMIT
+        if left() < limit:
             whole = False
             break
-        limit = min(seconds + START_LIMIT, left())
         try:
             options = options_of(args, job)
             record = train(options, seconds, limit, WINDOW_ROWS, ours.environment())
         except Failed as failure:
-            if isinstance(failure, TooLate) and limit < seconds + START_LIMIT:
-                whole = False
-                break
             record = {"history": [], "failure": str(failure)}
         results.add(job, record)
         told = ", ".join(str(job.fields[name]) for name in ("data", "side", "rate", "seed"))

@@ -10,7 +10,8 @@ QUICK = [("pytorch", "eager"), ("pytorch", "captured")]
 EXACT = [("pytorch", "eager nchw"), ("pytorch", "captured nchw")]  # of images in f32 alone
 COMPILED = [("pytorch", "captured compile"), ("pytorch", "reduce")]
 JIT, AUTOTUNE, COMPILE = ("jax", "jit nhwc"), ("pytorch", "autotune"), ("pytorch", "compile")
-SLOW = [*COMPILED, JIT, AUTOTUNE, COMPILE]
+ALONE, TUNED = ("crossbow", "1"), ("crossbow", "auto")  # the latter tries up to 32 learners
+SLOW = [*COMPILED, JIT, AUTOTUNE, COMPILE, TUNED]
 SIDE_BY_SIDE = 12  # processes that compile
 
 
@@ -20,9 +21,8 @@ def side_of(job):
 
 def makes_sense(job):
     fields = job.fields
-    if side_of(job) in EXACT:
-        return fields["precision"] == "f32" and len(NETS[fields["model"]][0]) == 3
-    return side_of(job) != JIT or fields["precision"] != "bf16"
+    exact = fields["precision"] == "f32" and len(NETS[fields["model"]][0]) == 3
+    return exact or side_of(job) not in EXACT
 
 
 def order(args, is_open):
@@ -47,6 +47,7 @@ def order(args, is_open):
             *groups(part, EXACT),
             *groups(part, [JIT], SIDE_BY_SIDE),
             *groups(part, crossbow[QUICK_LEARNERS:]),
+            *groups(part, [TUNED]),
             *groups(part, [AUTOTUNE]),  # its trials are timed
             *groups(part, [COMPILE], SIDE_BY_SIDE),
         ]
@@ -56,5 +57,8 @@ def order(args, is_open):
     others = [m for m in args.models if m not in MAIN]
     start = cases(main, first)
     rest = [cases(others, first), *(cases(args.models, batch) for batch in batches)]
-    parts = [quick(start), slow(start), *map(quick, rest), *map(slow, rest)]
+    # One learner that has the batches of k; those of args.batches come with the rest.
+    wide = {first * k for k in args.learners} - set(args.batches)
+    alone = [group for batch in sorted(wide) for group in groups(cases(main, batch), [ALONE])]
+    parts = [quick(start), slow(start), alone, *map(quick, rest), *map(slow, rest)]
     return [group for part in parts for group in part]

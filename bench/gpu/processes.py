@@ -1,5 +1,6 @@
-"""k PyTorch processes that train side by side on one GPU, without a word to each other, beside k
-learners of Crossbow that synchronise after each batch: images a second of all, and memory."""
+"""k PyTorch processes that train side by side on one GPU, without a word to each other, as they
+are and by NVIDIA's MPS, beside k learners of Crossbow that synchronise after each batch: images a
+second of all, and memory."""
 
 import contextlib
 import functools
@@ -7,9 +8,10 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 from bench import CROSSBOW, Failed, last_line, log, table
-from bench.gpu import memory, ours
+from bench.gpu import memory, mps, ours
 from bench.gpu.jobs import Job, fields_of
 from bench.gpu.order import MAIN
 from bench.learning.results import group, select
@@ -23,10 +25,10 @@ WARM_UP = 0.5  # seconds, of a process that has just been made ready
 SETTLE = 1.0  # of all together, in which each finds out how many steps are half a second
 # All are asked for these three at once. The second counts: nobody has begun late or ended early.
 INTERVALS = (1.5, 3.0, 1.5)
-ANSWER_LIMIT = 60  # seconds
-PREPARE_LIMIT = 240  # seconds until a process must be ready
-NEEDED = {"crossbow": 15, "pytorch": 90}  # seconds that must be left
-OURS_LIMIT = 60
+OURS_LIMIT = 60  # seconds of a run of ours, of which a measurement takes two
+PEERS_LIMIT = 240  # seconds until all processes must be ready and measured
+MPS = "pytorch, MPS"
+LIMITS = {"crossbow": 2 * OURS_LIMIT, "pytorch": PEERS_LIMIT, MPS: PEERS_LIMIT}
 SHARES = re.compile(r"([\d.]+) % of the time computing exchanges, ([\d.]+) % waiting")
 
 
@@ -42,24 +44,28 @@ class Group:
         ]
         self.ready = 0
 
-    def prepare(self, count, left):
+    def prepare(self, count, end):
         while self.ready < count:
             new = self.processes[self.ready : count if self.ready else 1]
             for process in new:
                 process.ask(WARM_UP)
             for process in new:
-                process.prepared(max(1, min(PREPARE_LIMIT, left())))
+                process.prepared(max(1, end - time.monotonic()))
             self.ready += len(new)
 
-    def measure(self):
+    def measure(self, end):
         """Images a second of each that is ready, at the same time."""
+
+        def answer(process):
+            return process.answer(max(1, end - time.monotonic()))
+
         training = self.processes[: self.ready]
         rates = []
         for intervals in ((SETTLE,), INTERVALS):
             for process in training:
                 for seconds in intervals:
                     process.ask(seconds)
-            answers = [[p.answer(ANSWER_LIMIT) for _ in intervals] for p in training]
+            answers = [[answer(process) for _ in intervals] for process in training]
             rates = [of_one[len(of_one) // 2]["images_per_second"] for of_one in answers]
         return rates
 
@@ -68,9 +74,10 @@ class Group:
             self.processes.pop().stop()
 
 
-def measure_peers(processes, count, before, left):
-    processes.prepare(count, left)
-    rates = processes.measure()
+def measure_group(processes, count, before):
+    end = time.monotonic() + PEERS_LIMIT
+    processes.prepare(count, end)
+    rates = processes.measure(end)
     return {
         "images_per_second": sum(rates),
         "slowest": min(rates),
@@ -122,13 +129,11 @@ def job_of(model, side, count):
 
 def tried(results, job, left, measure):
     """Whether the job is done. Too little time is no result; a failure is."""
-    if left() < NEEDED[job.fields["side"]]:
+    if left() < LIMITS[job.fields["side"]]:
         return False
     try:
         record = measure()
     except Failed as failure:
-        if isinstance(failure, TooLate) and left() < 1:
-            return False
         record = {"failure": str(failure)}
     results.add(job, record)
     rate, mib = record.get("images_per_second"), record.get("memory_mb")
@@ -143,28 +148,56 @@ def group_jobs(jobs):
     return [[job for job in jobs if job.fields["model"] == model] for model in models]
 
 
-def stage(args, results, left):
-    models = [model for model in MAIN if model in args.models]
-    jobs = [job_of(m, side, k) for m in models for side in NEEDED for k in COUNTS]
-    jobs = [job for job in jobs if job.fields["side"] in ("crossbow", *args.peers)]
-    jobs = [job for job in jobs if not results.find(job)]
+def measure_ours(jobs, results, left):
+    """Whether all of the jobs are done."""
     whole = True
-    # First all of Crossbow's: the peers' processes import beside nothing that is measured.
-    for job in (job for job in jobs if job.fields["side"] == "crossbow"):
+    for job in jobs:
         whole &= tried(results, job, left, functools.partial(measure_crossbow, job))
-    peers = group_jobs([job for job in jobs if job.fields["side"] == "pytorch"])
-    if peers and left() < NEEDED["pytorch"]:
-        return False
+    return whole
+
+
+def measure_peers(jobs, results, left):
+    """Whether all of the jobs, of one side, are done."""
+    if not jobs or left() < PEERS_LIMIT:
+        return not jobs
+    whole = True
     with contextlib.ExitStack() as stack:
+        if jobs[0].fields["side"] == MPS:
+            stack.enter_context(mps.shared())
+        nets = group_jobs(jobs)
         # The later ones import while the first net is compiled.
-        groups = [stack.enter_context(contextlib.closing(Group(of[0].fields))) for of in peers]
-        for of_model, processes in zip(peers, groups):
+        groups = [stack.enter_context(contextlib.closing(Group(of[0].fields))) for of in nets]
+        for of_net, processes in zip(nets, groups):
             before = memory.used()
-            for job in of_model:
-                count = job.fields["count"]
-                measure = functools.partial(measure_peers, processes, count, before, left)
+            for job in of_net:
+                measure = functools.partial(measure_group, processes, job.fields["count"], before)
                 whole &= tried(results, job, left, measure)
             processes.close()
+    return whole
+
+
+def sides_of(args):
+    if "pytorch" not in args.peers:
+        return ["crossbow"]
+    if not mps.CONTROL:
+        log("  no nvidia-cuda-mps-control here")
+    return [side for side in LIMITS if side != MPS or mps.CONTROL]
+
+
+def stage(args, results, left):
+    models = [model for model in MAIN if model in args.models]
+    whole = True
+    # First all of Crossbow's: the peers' processes import beside nothing that is measured.
+    for side in sides_of(args):
+        jobs = [job_of(model, side, count) for model in models for count in COUNTS]
+        jobs = [job for job in jobs if not results.find(job)]
+        measure = measure_ours if side == "crossbow" else measure_peers
+        try:
+            whole &= measure(jobs, results, left)
+        except Failed as failure:  # of MPS, or of the driver's answer
+            for job in jobs:
+                if not results.find(job):
+                    results.add(job, {"failure": str(failure)})
     return whole
 
 
@@ -175,23 +208,24 @@ def row(case, by_side):
     def ratio(one, other):
         return f"{one / other:.2f}×" if one and other else "–"
 
-    rates = [of(side, "images_per_second") for side in NEEDED]
-    memories = [of(side, "memory_mb") for side in NEEDED]
+    rates = [of(side, "images_per_second") for side in LIMITS]
+    memories = [of(side, "memory_mb") for side in LIMITS]
     shares, arena = of("crossbow", "sync_percent"), of("crossbow", "arena_mb")
     return [
         *case,
         *(f"{rate:,.0f}" if rate else "–" for rate in rates),
-        ratio(*rates),
+        ratio(rates[0], max(filter(None, rates[1:]), default=None)),
         *(f"{mib:,}" if mib else "–" for mib in memories),
-        ratio(*reversed(memories)),
+        ratio(min(filter(None, memories[1:]), default=None), memories[0]),
         f"{arena:.1f}" if arena else "–",
         " + ".join(f"{share:.2f}" for share in shares) if shares else "–",
     ]
 
 
 HEADER = [
-    *("net", "k", "k learners, images/s", "k PyTorch processes, images/s", "speed, ours / theirs"),
-    *("learners, MiB", "processes, MiB", "memory, theirs / ours", "activations of a learner, MiB"),
+    *("net", "k", "k learners, images/s", "k PyTorch processes, images/s", "by MPS"),
+    *("speed, ours / the better of theirs", "learners, MiB", "processes, MiB", "by MPS"),
+    *("memory, the less of theirs / ours", "activations of a learner, MiB"),
     "exchanges + waiting for them, % of the time",
 ]
 

@@ -12,14 +12,13 @@ from bench.gpu import ours
 from bench.gpu.order import SLOW, order, side_of
 from bench.learning.results import key_of
 from bench.nets import NETS
-from bench.peers.sides import Process, TooLate, ask_crossbow, options_of
+from bench.peers.sides import Process, ask_crossbow, options_of
 
 WARM_UP = 0.5  # seconds, of a peer
 SECONDS = 0.7  # of a measurement; a peer has two, and the better one counts
-ANSWER_LIMIT = 10  # seconds
+ANSWER_LIMIT = 5  # seconds
 AHEAD = 6  # peers that have started before their turn
-# Seconds that must be left to begin, and until a side must be ready.
-QUICK_TIMES, SLOW_TIMES = (12, 40), (60, 240)
+QUICK_LIMIT, SLOW_LIMIT = 40, 240  # seconds until a side must be ready
 
 
 class Pool:
@@ -45,6 +44,16 @@ def is_crossbow(job):
     return job.fields["side"] == "crossbow"
 
 
+def ready_limit(group):
+    return SLOW_LIMIT if side_of(group[0]) in SLOW else QUICK_LIMIT
+
+
+def limit_of(group):
+    """Seconds until all must be measured."""
+    answers = 0 if is_crossbow(group[0]) else 2 * len(group)
+    return ready_limit(group) + answers * ANSWER_LIMIT
+
+
 def measure_crossbow(job, limit):
     learners = job.fields["variant"]
     command = [CROSSBOW, "bench", "--json", "--device", "cuda", *options_of(job.fields)]
@@ -52,7 +61,7 @@ def measure_crossbow(job, limit):
     command += ["--seconds", str(SECONDS)]
     parameters = NETS[job.fields["model"]][2]
     answer, _ = ask_crossbow(command, parameters, limit, ours.environment())
-    return answer["images_per_second"]
+    return {name: answer[name] for name in ("images_per_second", "learners")}
 
 
 def measure_peer(process):
@@ -60,7 +69,7 @@ def measure_peer(process):
     for _ in range(2):
         process.ask(SECONDS)
         rates.append(process.answer(ANSWER_LIMIT)["images_per_second"])
-    return max(rates)
+    return {"images_per_second": max(rates)}
 
 
 def tried(function, *arguments):
@@ -70,15 +79,15 @@ def tried(function, *arguments):
         return failure
 
 
-def outcomes(group, pool, limit):
-    """A job and its images a second, or why it has no figure."""
+def outcomes(group, pool):
+    """A job and its figures, or why it has none."""
     if is_crossbow(group[0]):
-        yield group[0], tried(measure_crossbow, group[0], limit)
+        yield group[0], tried(measure_crossbow, group[0], ready_limit(group))
         return
     processes = [pool.start(job) for job in group]
     for process in processes:
         process.ask(WARM_UP)
-    end = time.monotonic() + limit
+    end = time.monotonic() + ready_limit(group)
     ready = [tried(p.prepared, max(1, end - time.monotonic())) for p in processes]
     for job, process, found in zip(group, processes, ready):
         yield job, found if isinstance(found, Failed) else tried(measure_peer, process)
@@ -93,21 +102,16 @@ def stage(args, results, left):
     groups, whole = order(args, is_open), True
     with contextlib.closing(Pool()) as pool:
         for number, group in enumerate(groups):
-            needed, longest = SLOW_TIMES if side_of(group[0]) in SLOW else QUICK_TIMES
-            if left() < needed:
+            if left() < limit_of(group):
                 whole = False
                 continue
             following = [job for later in groups[number:] for job in later if not is_crossbow(job)]
             for job in following[: len(group) + AHEAD]:
                 pool.start(job)
-            limit = min(longest, left() - 2 * len(group))
-            for job, found in outcomes(group, pool, limit):
-                failed = isinstance(found, Failed)
-                record = {"failure": str(found)} if failed else {"images_per_second": found}
-                text = " ".join(map(str, job.fields.values()))
-                log(f"  {text}: {found if failed else f'{found:,.0f} images/s'}")
-                if isinstance(found, TooLate) and limit < longest:
-                    whole = False
-                else:
-                    results.add(job, record)
+            for job, found in outcomes(group, pool):
+                record = {"failure": str(found)} if isinstance(found, Failed) else found
+                results.add(job, record)
+                rate = record.get("images_per_second")
+                text = f"{rate:,.0f} images/s" if rate else record["failure"]
+                log(f"  {' '.join(map(str, job.fields.values()))}: {text}")
     return whole

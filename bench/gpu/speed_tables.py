@@ -2,6 +2,7 @@
 
 from bench import table
 from bench.gpu.jobs import fields_of
+from bench.gpu.order import ALONE, TUNED
 from bench.learning.results import select
 
 PEERS = ("pytorch", "jax")
@@ -27,7 +28,7 @@ def rounded(rate):
 
 def row(case, rates):
     ours, peer = best(rates, "crossbow"), best(rates, *PEERS)
-    one = rates.get(("crossbow", "1"))
+    one = rates.get(ALONE)
     eager, captured = rates.get(("pytorch", "eager")), rates.get(("pytorch", "captured"))
 
     def shown(found):
@@ -46,12 +47,15 @@ def row(case, rates):
 
 
 def over_learners(by_case):
-    counts = sorted({int(v) for rates in by_case.values() for s, v in rates if s == "crossbow"})
-    rows = [
-        [*(value for _, value in case), *(rounded(rates.get(("crossbow", str(k)))) for k in counts)]
-        for case, rates in by_case.items()
-    ]
-    return table(["net", "batch", "precision", *counts], rows)
+    ours = {v for rates in by_case.values() for side, v in rates if side == "crossbow"}
+    counts = sorted((v for v in ours if v.isdigit()), key=int)
+    rows = []
+    for case, rates in by_case.items():
+        found = {v: rate for (side, v), rate in rates.items() if side == "crossbow"}
+        tuned = next((f"{rate:,.0f} ({v})" for v, rate in found.items() if not v.isdigit()), "–")
+        shown = (rounded(found.get(k)) for k in counts)
+        rows.append([*(value for _, value in case), *shown, tuned])
+    return table(["net", "batch", "precision", *counts, "tuned"], rows)
 
 
 def tables(results):
@@ -61,10 +65,14 @@ def tables(results):
         if "failure" in record:
             failures.append(f"- {' '.join(map(str, case.values()))}: {record['failure']}")
             continue
-        side = case.pop("side"), case.pop("variant")
-        by_case.setdefault(tuple(case.items()), {})[side] = record["images_per_second"]
+        side, variant = case.pop("side"), case.pop("variant")
+        if (side, variant) == TUNED:
+            variant += f": {record['learners']}"
+        rates = by_case.setdefault(tuple(case.items()), {})
+        rates[side, variant] = record["images_per_second"]
     if by_case:
-        rows = [row(dict(case), rates) for case, rates in by_case.items()]
+        # Of the large batches only one learner's figure is there, for the comparison with several.
+        rows = [row(dict(c), rates) for c, rates in by_case.items() if {*rates} != {ALONE}]
         yield "## Training steps, images/s\n\n" + table(HEADER, rows)
         yield "By the number of learners:\n\n" + over_learners(by_case)
     if failures:
