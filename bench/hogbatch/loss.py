@@ -39,6 +39,7 @@ WINDOW_ROWS = 10_000  # over which losses are averaged, at least
 START_LIMIT = 120  # seconds until a run trains, and after it has ended
 TEST_SHARE = 10  # every so many rows of a file one is for the test
 SPARSE_FEATURES = 4096  # from so many on peers keep rows and gradients sparse
+PEER_BATCHES = (16, 64, 128, 512)
 SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0")
 
 
@@ -78,8 +79,8 @@ SIDES = [
     *(alone("live workers alone", "live", batch) for batch in (1, 16)),
     alone("a replica alone", "replica", 512),
     Side("sma", 16, "16", (*SMA, "--batch", "16")),
-    *(Side("PyTorch", batch, str(batch), system="torch") for batch in (16, 512)),
-    *(Side("TensorFlow", batch, str(batch), system="tensorflow") for batch in (16, 512)),
+    *(Side("PyTorch", batch, str(batch), system="torch") for batch in PEER_BATCHES),
+    *(Side("TensorFlow", batch, str(batch), system="tensorflow") for batch in PEER_BATCHES),
 ]
 NAMES = {str(side): side.name for side in SIDES}
 
@@ -179,6 +180,7 @@ def best_sides(records):
 def run(args, results):
     failures = 0
     sides = [side for side in SIDES if args.peers_python or not side.system]
+    sides = [side for side in sides if not args.sides or side.name in args.sides]
     for data in args.data:
         name = pathlib.Path(data).name
         with tempfile.TemporaryDirectory() as folder:
@@ -228,6 +230,7 @@ def main():
     add("--seconds", type=float, default=60, help="of training, of each run (default 60)")
     add("--rates", type=listed(float), default=[0.1, 0.3], metavar="R,R")
     add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
+    add("--sides", type=listed(str), metavar="NAME,NAME", help="by their names (default all)")
     add("--peers-python", metavar="PATH", help="a Python with torch, tensorflow, scikit-learn")
     path = ROOT / "build/hogbatch/loss.jsonl"
     add("--results", type=pathlib.Path, default=path, metavar="FILE")

@@ -22,10 +22,13 @@ std::string value_text(const toml::node& node, std::string_view name) {
   if (const auto* b = node.as_boolean()) return b->get() ? "true" : "false";
   const toml::array* array = node.as_array();
   if (!array) fail_usage("{} is neither a number, a string, true, false nor a list", name);
+  const bool of_workers = name == "worker";
   std::string joined;
   for (const toml::node& element : *array) {
-    if (!element.is_number()) fail_usage("{}: a list may hold numbers only", name);
-    if (!joined.empty()) joined += ',';
+    if (!(of_workers ? element.is_string() : element.is_number())) {
+      fail_usage("{}: a list may hold {} only", name, of_workers ? "strings" : "numbers");
+    }
+    if (!joined.empty()) joined += of_workers ? ' ' : ',';
     joined += value_text(element, name);
   }
   return joined;

@@ -76,7 +76,8 @@ std::optional<std::string> sparse_note(const RunConfig& config, const data::Data
   if (!dataset.info.room || config.teams.empty()) return {};
   const TrainOptions& o = config.options;
   const TeamConfig& team = config.teams.back();
-  const bool freely = (!team.sync && !team.async) || config.steps_freely(team);
+  const bool freely = (!team.sync && !team.async) || config.steps_freely(team) ||
+                      (!team.workers.empty() && config.is_live(team));  // then its live workers do
   const std::string why = !config.optimizer.slots.empty()
                               ? fmt::format("`momentum` {}", *o.momentum)
                           : *o.weight_decay > 0 ? fmt::format("`weight-decay` {}", *o.weight_decay)
@@ -86,11 +87,15 @@ std::optional<std::string> sparse_note(const RunConfig& config, const data::Data
                           : team.async && is_virtual(o) ? "`clock` virtual"
                                                         : "`sync` " + o.sync;
   const std::string passes =
-      fmt::format("each step passes over all weights, where a row has {:.0f} of {} features",
+      fmt::format("step passes over all weights, where a row has {:.0f} of {} features",
                   dataset.info.room->mean, grouped(dataset.info.image[0]));
-  if (is_gpu(config.device.kind)) return "on a GPU " + passes;
-  if (why.empty()) return {};
-  return fmt::format("with {} {}; plain SGD with `sync` none or hogwild does not", why, passes);
+  if (is_gpu(config.device.kind)) return "on a GPU each " + passes;
+  if (why.empty()) {
+    if (std::ranges::none_of(team.workers, &WorkerConfig::replica)) return {};
+    return "a replica's " + passes;
+  }
+  return fmt::format("with {} each {}; plain SGD with `sync` none or hogwild does not", why,
+                     passes);
 }
 
 std::optional<std::string> precision_note(const RunConfig& config) {

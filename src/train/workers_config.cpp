@@ -292,7 +292,9 @@ void validate_workers(const TrainOptions& o) {
     if (set) fail_usage("`{}`: `sync` {} has no use for it; leave it out", name, o.sync);
   };
   refuse_use(o.splits > 1, "splits");
-  refuse_use(o.lr_scaling == "adascale", "lr-scaling` adascale");
+  if (o.lr_scaling == "adascale") {
+    fail_usage("`lr-scaling` adascale: `sync` {} has no use for it; leave it out", o.sync);
+  }
 }
 
 NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch) {

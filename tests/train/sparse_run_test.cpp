@@ -143,6 +143,32 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 /// By the real clock two nodes change the same weights, and every row counts once.
+TEST_F(SparseRun, SaysWhichStepsPassOverAllWeights) {
+  const auto note = [&](const std::string& sync, std::optional<std::string> worker) {
+    TrainOptions o = options();
+    o.sync = sync;
+    o.worker = worker;
+    o.epochs = 1;
+    o.learners = sync == "none" ? 1 : 2;
+    if (worker) {
+      o.learners.reset();
+      o.threads_per_learner.reset();
+      o.deterministic = false;
+    }
+    StopAfter never(1'000'000);
+    train(o, &never);
+    const size_t at = never.notes.find(" passes over all weights");
+    return at == std::string::npos ? ""
+                                   : never.notes.substr(never.notes.rfind('\n', at) + 1,
+                                                        at - never.notes.rfind('\n', at) - 1);
+  };
+  EXPECT_EQ(note("none", {}), "");
+  EXPECT_EQ(note("hogbatch", "live:threads=1,batch=4"), "");
+  EXPECT_EQ(note("hogbatch", "live:threads=1,batch=4 replica:threads=1,batch=16"),
+            "a replica's step");
+  EXPECT_EQ(note("sma", {}), "with `sync` sma each step");
+}
+
 TEST_F(SparseRun, OfLiveNodesLearns) {
   for (const char* model : {"logistic", "mlp:layers=1,width=64,activation=relu"}) {
     TrainOptions o = options();
