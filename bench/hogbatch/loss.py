@@ -75,6 +75,7 @@ def alone(name, kind, batch):
 SIDES = [
     both("adaptive-hogbatch", "1-64", "128-2048"),
     both("adaptive-hogbatch", "1-16", "16-512"),
+    both("adaptive-hogbatch", "16-64", "64-512"),
     both("hogbatch", "1-64", "128-2048"),
     *(alone("live workers alone", "live", batch) for batch in (1, 16)),
     alone("a replica alone", "replica", 512),
