@@ -1,6 +1,6 @@
 # NVIDIA GPUs. CMake 3.25 does not know C++20 for CUDA, so nvcc is called as it is. Adds to `objects`
 # and `dependencies`.
-set(CROSSBOW_CUDA AUTO CACHE STRING "GPU kernels: AUTO (if there is nvcc 12 or later), ON or OFF")
+set(CROSSBOW_CUDA AUTO CACHE STRING "GPU kernels: AUTO (where they can be built), ON or OFF")
 set_property(CACHE CROSSBOW_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT CROSSBOW_CUDA OR CROSSBOW_SANITIZE)
   return()
@@ -20,7 +20,7 @@ if(CROSSBOW_NVCC)
   find_library(CROSSBOW_CUDART cudart_static HINTS ${cuda_root} PATH_SUFFIXES lib64 lib)
 endif()
 set(cudnn_version 0)
-if(CROSSBOW_CUDNN_INCLUDE)
+if(EXISTS ${CROSSBOW_CUDNN_INCLUDE}/cudnn_version.h)
   file(STRINGS ${CROSSBOW_CUDNN_INCLUDE}/cudnn_version.h cudnn_version REGEX "define CUDNN_M(AJOR|INOR) [0-9]")
   list(JOIN cudnn_version . cudnn_version)
   string(REGEX REPLACE "[^0-9.]" "" cudnn_version "${cudnn_version}")

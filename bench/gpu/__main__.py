@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -91,6 +92,7 @@ def report(args, results):
 
 def main():
     start = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and end what runs
     args = parse_arguments()
     answer = machine.said([CROSSBOW, "devices", "--json"], ours.environment())
     if not answer:
@@ -101,7 +103,7 @@ def main():
     args.work = args.out / "work"
     args.work.mkdir(parents=True, exist_ok=True)
     results = Results(args.out / "results.jsonl")
-    here = Job("machine", machine.machine())
+    here = Job("machine", machine.description())
     if not results.find(here):
         results.add(here, {})
     before = len(results.lines)

@@ -5,10 +5,10 @@ import os
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others are on the GPU too
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from bench import jax_net, nets
-from bench.peers.peer import BATCHES_IN_MEMORY, serve
+from bench import jax_net
+from bench.peers import jax_peer
+from bench.peers.peer import serve
 
 
 class Bf16Net(jax_net.Net):
@@ -32,20 +32,7 @@ def prepare(args):
     """By default JAX rounds the operands of f32's products."""
     exact = "highest" if args.precision == "f32" else "tensorfloat32"
     jax.config.update("jax_default_matmul_precision", exact)
-    shape, classes, n = nets.shape(args.model, True), nets.NETS[args.model][1], BATCHES_IN_MEMORY
-    random = np.random.default_rng(1)
-    images = [random.standard_normal((args.batch, *shape), np.float32) for _ in range(n)]
-    labels = [random.integers(classes, size=args.batch, dtype=np.int32) for _ in range(n)]
-    images, labels = [jnp.asarray(x) for x in images], [jnp.asarray(y) for y in labels]
-    net = (Bf16Net if args.precision == "bf16" else jax_net.Net)(args.model, "NHWC")
-    state, loss = jax_net.initial_state(net, images[0], seed=1), None
-    train_step = jax_net.make_step(net, nets.LEARNING_RATE)
-
-    def step(batch):
-        nonlocal loss
-        *state[:], loss = train_step(*state, images[batch], labels[batch])
-
-    return step, lambda: float(loss)
+    return jax_peer.prepare(args, Bf16Net if args.precision == "bf16" else jax_net.Net)
 
 
 if __name__ == "__main__":

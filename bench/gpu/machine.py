@@ -51,7 +51,7 @@ def version_of_library(name, function):
     return said([sys.executable, "-c", PROBE, function, *names], ours.environment())
 
 
-def machine():
+def description():
     return {
         "gpu": said(GPU),
         "crossbow": said([CROSSBOW, "devices"], ours.environment()),

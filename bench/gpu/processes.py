@@ -160,7 +160,7 @@ def measure_peers(jobs, results, left):
     """Whether all of the jobs, of one side, are done."""
     if not jobs or left() < PEERS_LIMIT:
         return not jobs
-    whole = True
+    whole, before = True, memory.used()
     with contextlib.ExitStack() as stack:
         if jobs[0].fields["side"] == MPS:
             stack.enter_context(mps.shared())
@@ -168,7 +168,6 @@ def measure_peers(jobs, results, left):
         # The later ones import while the first net is compiled.
         groups = [stack.enter_context(contextlib.closing(Group(of[0].fields))) for of in nets]
         for of_net, processes in zip(nets, groups):
-            before = memory.used()
             for job in of_net:
                 measure = functools.partial(measure_group, processes, job.fields["count"], before)
                 whole &= tried(results, job, left, measure)

@@ -22,11 +22,10 @@ class Comm {
   enum class State { running, done, failed };
 
   /// Begins to replace `values` (n elements), as they are when the queue has done its work so far,
-  /// by their sum over all ranks: the same bits on every rank.
-  /// A group has parts of a vector, which all ranks start in turn, over and over, and each part
-  /// when its last sum is done; others may be under way, and sums end in their order. The values
-  /// and the queue belong to the sum until then. One thread at a time. Throws Error if n is not the
-  /// part's.
+  /// by their sum over all ranks: the same bits on every rank. A group has parts of a vector, which
+  /// all ranks start in turn, over and over, and each part when its last sum is done; others may be
+  /// under way, and sums end in their order. The values and the queue belong to the sum until then.
+  /// One thread at a time. Throws Error if n is not the part's.
   virtual Sum start_sum(Queue& queue, void* values, int64_t n) = 0;
   /// Done: what the queue is given from now on sees the sum. Failed: a rank is lost, as failure()
   /// says, and so are all sums that are not done; who waits for one throws RankLost.

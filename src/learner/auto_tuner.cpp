@@ -1,6 +1,7 @@
 #include "learner/auto_tuner.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace crossbow {
@@ -61,10 +62,9 @@ void AutoTuner::refuse() {
   const int learners = current().learners;
   ladder_.resize(at_);
   std::erase_if(trials_, [&](const Trial& t) { return t.arrangement.learners >= learners; });
-  best_ = 0;
-  for (size_t i = 1; i < trials_.size(); ++i) {
-    if (worth(trials_[i]) > worth(best())) best_ = i;
-  }
+  assert(!trials_.empty());
+  if (best_ >= trials_.size()) best_ = 0;
+  take_best();
   settle();
 }
 
@@ -121,6 +121,12 @@ AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {
   return Verdict::settled;
 }
 
+void AutoTuner::take_best() {
+  for (size_t i = 0; i < trials_.size(); ++i) {
+    if (worth(trials_[i]) > worth(best()) * (1 + goal_.threshold)) best_ = i;
+  }
+}
+
 void AutoTuner::settle() {
   settled_ = true;
   share_when_settled_ = relative_share(untried());
@@ -140,9 +146,7 @@ double AutoTuner::relative_share(size_t rung) const {
 void AutoTuner::reconsider() {
   if (!settled_ || trials_.empty()) return;
   const size_t before = best_;
-  for (size_t i = 0; i < trials_.size(); ++i) {
-    if (worth(trials_[i]) > worth(trials_[best_]) * (1 + goal_.threshold)) best_ = i;
-  }
+  take_best();
   const size_t next = untried();
   if (relative_share(next) > share_when_settled_ * (1 + goal_.threshold)) {
     settled_ = checking_ = false;

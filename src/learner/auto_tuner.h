@@ -64,6 +64,8 @@ class AutoTuner {
  private:
   double worth(const Trial& trial) const { return trial.rate * goal_.share(trial.arrangement); }
   bool hopeless() const;
+  /// Of the trials, but for a tie.
+  void take_best();
   void settle();
   /// The first rung beyond those of the last search; the ladder's size if there is none.
   size_t untried() const;

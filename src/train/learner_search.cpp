@@ -147,13 +147,14 @@ void LearnerSearch::limit(int learners) {
   if (!tuner_) return;
   tuner_->limit(learners);
   if (settled()) return;
-  observer_.note(fmt::format("a device's memory holds at most {}", count(learners, "learner")));
+  observer_.note(fmt::format("there is memory for at most {}{}", count(learners, "learner"),
+                             devices_ > 1 ? " on each device" : ""));
 }
 
 void LearnerSearch::refuse() {
   while (candidates_.back().learners >= wanted().learners) candidates_.pop_back();
   tuner_->refuse();
-  settle();
+  tell_choice();  // which runs to come, with more memory, need not make
 }
 
 void LearnerSearch::progress(int64_t batches) {
@@ -204,10 +205,13 @@ void LearnerSearch::remember_best() {
 }
 
 void LearnerSearch::settle() {
-  const Arrangement best = tuner_->best().arrangement;
   remember_best();
-  observer_.note(
-      fmt::format("going on with {}, the best of {}", text_of(best), tuner_->trials().size()));
+  tell_choice();
+}
+
+void LearnerSearch::tell_choice() {
+  observer_.note(fmt::format("going on with {}, the best of {}",
+                             text_of(tuner_->best().arrangement), tuner_->trials().size()));
 }
 
 }  // namespace crossbow

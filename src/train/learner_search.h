@@ -38,7 +38,7 @@ class LearnerSearch {
   LearnerChoice choice() const;
   /// By the search that runs or that ran last.
   std::vector<LearnerTrial> tried() const;
-  /// The memory holds no more on a device; what runs stays.
+  /// There is memory for no more on a device; what runs stays.
   void limit(int learners);
   /// The change that was due could not be made, nor could one to more learners.
   void refuse();
@@ -74,6 +74,7 @@ class LearnerSearch {
   void tell(const AutoTuner::Trial& trial);
   void remember_best();
   void settle();
+  void tell_choice();
 
   const int64_t batch_;
   const int devices_;

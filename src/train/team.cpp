@@ -67,7 +67,7 @@ void expect_rows_fit(const Graph& forward, const RunConfig& run, const BatchShap
 
 /// All programs of the run, so that the arenas can be made.
 Team::OwnModels compile(const Graph& forward, const RunConfig& run, const TeamConfig& team,
-                        const data::Dataset& dataset, Tuner& tuner, Team::OwnModels known) {
+                        const data::Dataset& dataset, Tuner& tuner, const Team::OwnModels& known) {
   if (parameter_count(forward) == 0) {
     fail("the model '{}' has no parameters, so there is nothing to train", forward.name());
   }
@@ -76,7 +76,7 @@ Team::OwnModels compile(const Graph& forward, const RunConfig& run, const TeamCo
     return w < known.size() &&
            known[w]->options().same_programs(run.compile_options(team, &tuner, w));
   };
-  if (!std::ranges::all_of(std::views::iota(size_t{0}, workers), is_known)) known.clear();
+  const bool all_known = std::ranges::all_of(std::views::iota(size_t{0}, workers), is_known);
   Team::OwnModels models;
   for (size_t w = 0; w < workers; ++w) {
     CompileOptions options = run.compile_options(team, &tuner, w);
@@ -85,8 +85,7 @@ Team::OwnModels compile(const Graph& forward, const RunConfig& run, const TeamCo
     find_device(run.device.kind).expect_team(options.threads);
     const BatchShape batch = batch_shape(run, team, w, dataset);
     expect_rows_fit(forward, run, batch, dataset);  // before kernels are timed
-    models.push_back(known.empty() ? std::make_unique<CompiledModel>(forward, options)
-                                   : std::move(known[w]));
+    models.push_back(all_known ? known[w] : std::make_shared<CompiledModel>(forward, options));
     CompiledModel& model = *models.back();
     for (const int64_t rows : batch.program_rows()) model.training(rows);
     // Whoever has as many threads helps to evaluate.
@@ -196,9 +195,9 @@ LearnerMemory memory_for(Models models, const RunConfig& run, const TeamConfig& 
 
 Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
            const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner,
-           OwnModels known)
+           const OwnModels& known)
     : config(team),
-      models(compile(forward, run, team, dataset, tuner, std::move(known))),
+      models(compile(forward, run, team, dataset, tuner, known)),
       memory(refuse_too_much(
           memory_for(pointers(models), run, team, dataset, batches.buffer_bytes()), run, batches)),
       engine(run.engine(pointers(models), team, batch_shape(run, dataset), batches.samples())),

@@ -15,15 +15,14 @@ namespace crossbow {
 
 /// Compiled for a number of learners, with their memory and their threads. One thread.
 struct Team {
-  using OwnModels = std::vector<std::unique_ptr<CompiledModel>>;
+  using OwnModels = std::vector<std::shared_ptr<CompiledModel>>;
 
   /// `forward` is of whole batches; `batches`, on which the learners will train, has some of its
   /// buffers already; `known`, of an earlier team of the run, are taken if they would be the same.
-  /// Throws UsageError if all that needs more memory of the host or of a device
-  /// than is left.
+  /// Throws UsageError if all that needs more memory of the host or of a device than is left.
   Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
        const data::Dataset& dataset, data::TrainingBatches& batches, Tuner& tuner,
-       OwnModels known = {});
+       const OwnModels& known = {});
 
   /// What is evaluated and saved after so many samples of the run, until the next call.
   const Replica& model_at(int64_t samples);
@@ -35,7 +34,7 @@ struct Team {
 
   const TeamConfig config;
   /// Of unlike workers one each. The first one is evaluated.
-  OwnModels models;
+  const OwnModels models;
   const LearnerMemory memory;
   const std::unique_ptr<Engine> engine;
   Evaluator evaluator;

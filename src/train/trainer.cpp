@@ -106,12 +106,10 @@ bool Trainer::stop_timing(int64_t timed) {
 
 void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   const Progress::Phase phase = observer_.progress.phase;
-  Team::OwnModels known;
-  if (team_) known = std::move(team_->models);
   team_.reset();
   if (world_rank() > 0) share_choices();
-  team_ =
-      std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_, std::move(known));
+  team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_, models_);
+  models_ = team_->models;
   if (world() && world_rank() == 0) share_choices();
   observer_.progress.phase = phase;
   position_.arrangement = team.arrangement;
@@ -168,6 +166,7 @@ void Trainer::lose(const LearnerLoss& loss) {
   Arrangement rest = position_.arrangement;
   --rest.learners;
   go_on_with(rest, loss.learner);
+  write_settings();
   tell_team();
 }
 
@@ -179,23 +178,29 @@ bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
   const TeamConfig next = config_.team(arrangement);
   const EnginePlace place = position_.engine;
   const Arrangement old = position_.arrangement;
+  const Progress::Phase phase = observer_.progress.phase;
   position_.engine =
       place.with_learners(next.learners(), engine().all_learners(), exchanges_by_now(next));
   try {
     arrange(next, &before);
-  } catch (const Error& e) {
-    if (search_.ahead() > 0 || arrangement.learners <= old.learners) throw;
+  } catch (const Error& e) {  // most likely memory is short, which has no error of its own
+    const bool is_trial = search_.ahead() == 0 && arrangement.learners > old.learners;
+    if (!is_trial) throw;
     observer_.note(fmt::format("{} cannot be had: {}", text_of(arrangement), e.what()));
+    observer_.progress.phase = phase;
     position_.engine = place;
     arrange(config_.team(old), &before);
     position_.seconds += seconds_since(start);
     return false;
   }
   move_rate();
-  if (folder_) folder_->write_plan(tuner_.choices());
-  write_config();
   position_.seconds += seconds_since(start);
   return true;
+}
+
+void Trainer::write_settings() {
+  if (folder_) folder_->write_plan(tuner_.choices());
+  write_config();
 }
 
 int64_t Trainer::exchanges_by_now(const TeamConfig& team) const {
@@ -222,11 +227,13 @@ void Trainer::make_changes() {
   const std::pair now(position_.epoch, position_.batch);
   while (const auto change = search_.due(now, position_.settled)) {
     const bool is_new = search_.ahead() == 0;
+    const Arrangement before = position_.arrangement;
     if (!make(*change)) {
       search_.refuse();
       continue;
     }
-    if (folder_ && is_new) folder_->learners().append(*change);  // before any step depends on it
+    if (folder_ && is_new) folder_->learners().append(*change);  // before anything depends on it
+    if (position_.arrangement != before) write_settings();
     search_.made(*change);
   }
 }

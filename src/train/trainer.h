@@ -60,13 +60,15 @@ class Trainer {
   /// Between two segments of training, as part of it: what is due of the changes that the run made
   /// before it was resumed, or what the search wants.
   void make_changes();
-  /// False, with nothing changed, if so many more learners cannot be had.
+  /// False, and all is as before, if so many more learners cannot be had.
   bool make(const LearnerChange& change);
   /// The others go on without a learner that has failed, from what all had in common.
   void lose(const LearnerLoss& loss);
   /// So many learners train from now on, perhaps without one that there was, and the rate moves to
   /// what they need. False as of make.
   bool go_on_with(const Arrangement& arrangement, std::optional<int> lost = {});
+  /// What the choice of kernels and of learners has come to, into the run's folder.
+  void write_settings();
   int64_t exchanges_by_now(const TeamConfig& team) const;
   std::optional<double> efficiency_now() const;
   /// Of a cluster: hands the kernels that rank 0 has chosen to the others.
@@ -136,6 +138,7 @@ class Trainer {
   StatisticsWatch statistics_watch_;
   Position saved_;  // of the checkpoint that the folder holds
   std::unique_ptr<Team> team_;
+  Team::OwnModels models_;  // of the last team, which another may have use for
 };
 
 /// train() for a net that is described by its graph and has that recipe.

@@ -121,18 +121,6 @@ TEST(AutoTuner, ALimitEndsTheLadder) {
   EXPECT_EQ(tuner.current().learners, 5);
 }
 
-TEST(AutoTuner, WhatCannotBeHadIsNotTriedAgain) {
-  const std::map<int, double> rates = {{1, 100}, {2, 180}, {3, 150}, {4, 300}};
-  AutoTuner tuner(arrangements(8, 1), false);
-  while (tuner.current().learners < 4) tuner.add(rates.at(tuner.current().learners));
-  tuner.refuse();
-  EXPECT_TRUE(tuner.settled());
-  EXPECT_EQ(tuner.current().learners, 2);
-  EXPECT_EQ(tuner.trials().size(), 3u);
-  tuner.reconsider();
-  EXPECT_EQ(tuner.current().learners, 2);
-}
-
 TEST(AutoTuner, WhatItKnewIsCheckedOnce) {
   const AutoTuner::Trial known{{3, 1}, 300};
   AutoTuner right(arrangements(4, 1), known);
@@ -157,6 +145,43 @@ AutoTuner::Goal goodput(const double& noise_scale) {
   return {0.05, [&noise_scale](const Arrangement& a) {
             return (noise_scale + 16) / (noise_scale + 16.0 * a.learners);
           }};
+}
+
+/// Until it is at so many learners.
+void climb(AutoTuner& tuner, int learners, const std::map<int, double>& rates) {
+  while (tuner.current().learners != learners) tuner.add(rates.at(tuner.current().learners));
+}
+
+TEST(AutoTuner, WhatCannotBeHadIsNotTriedAgain) {
+  double noise_scale = 100;
+  AutoTuner tuner(arrangements(8, 1), false);
+  tuner.aim(goodput(noise_scale));
+  climb(tuner, 4, {{1, 100}, {2, 180}, {3, 150}});
+  tuner.refuse();
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_EQ(tuner.current().learners, 2);
+  noise_scale = 1e9;  // with which four would be worth a trial
+  tuner.reconsider();
+  EXPECT_EQ(tuner.current().learners, 2);
+
+  AutoTuner tie(arrangements(8, 1), false);
+  climb(tie, 3, {{1, 100}, {2, 101}});
+  tie.refuse();
+  EXPECT_EQ(tie.current().learners, 1);
+}
+
+TEST(AutoTuner, WhatWasTriedAndCannotBeHadAnyMoreIsForgotten) {
+  double noise_scale = 10;
+  AutoTuner tuner(arrangements(3, 1), false);
+  tuner.aim(goodput(noise_scale));
+  settle(tuner, [](int k, int) { return 90.0 + 10 * k; });
+  EXPECT_EQ(tuner.current().learners, 1);
+  noise_scale = 1e9;
+  tuner.reconsider();
+  EXPECT_EQ(tuner.current().learners, 3);
+  tuner.refuse();
+  EXPECT_EQ(tuner.current().learners, 2);
+  EXPECT_EQ(tuner.trials().size(), 2u);
 }
 
 TEST(AutoTuner, OnlyImagesThatCountAreWorthMoreLearners) {

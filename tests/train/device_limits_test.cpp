@@ -2,13 +2,17 @@
 // many learners such a device gets.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <limits>
+
 #include "device/sgd.h"
 #include "support/error_text.h"
 #include "support/late_device.h"
+#include "support/text.h"
 #include "train/checkpoints.h"
+#include "train/scripted_search.h"
 #include "train/team.h"
 #include "train/tiny_run.h"
-#include "train/trainer.h"
 
 namespace crossbow::testing {
 namespace {
@@ -30,11 +34,10 @@ class LateTeams {
 
   /// Calls `use` with a team of so many learners on each device.
   template <typename F>
-  void with(int learners, const F& use, Team::OwnModels known = {}) {
+  void with(int learners, const F& use, const Team::OwnModels& known = {}) {
     data::Pipeline batches(*dataset_, dataset_->train,
                            config_.training_batches(config_.device.count));
-    Team team(forward_, config_, config_.team({learners, 1}), *dataset_, batches, tuner_,
-              std::move(known));
+    Team team(forward_, config_, config_.team({learners, 1}), *dataset_, batches, tuner_, known);
     use(team);
   }
   int affordable(int most) {
@@ -163,34 +166,34 @@ TEST(LateLimits, ARunThatDoesNotFitIsRefusedBeforeItTrains) {
 TEST(LateTeam, TakesTheProgramsOfATeamWithAnotherNumberOfLearners) {
   LateTeams teams(nothing);
   Team::OwnModels models;
-  const CompiledModel* model = nullptr;
-  teams.with(2, [&](Team& team) {
-    models = std::move(team.models);
-    model = models.front().get();
-  });
+  teams.with(2, [&](const Team& team) { models = team.models; });
+  const auto program = models.front()->training(32);
   teams.with(
-      3,
-      [&](Team& team) {
-        EXPECT_EQ(team.models.front().get(), model);
-        models = std::move(team.models);
-      },
-      std::move(models));
-  CompileOptions options = model->options(), other = options;
-  EXPECT_TRUE(options.same_programs(other));
-  other.threads = 2;
-  EXPECT_FALSE(options.same_programs(other));
-  other = options;
-  other.update = make_sgd({.momentum = 0.9});
-  EXPECT_FALSE(options.same_programs(other));
+      3, [&](const Team& team) { EXPECT_EQ(team.models.front()->training(32), program); }, models);
+  const CompileOptions options = models.front()->options();
+  EXPECT_TRUE(options.same_programs(options));
+  const std::vector<std::function<void(CompileOptions&)>> changes = {
+      [](CompileOptions& o) { o.device = "ref"; },
+      [](CompileOptions& o) { o.precision = DType::bf16; },
+      [](CompileOptions& o) { o.tf32 = !o.tf32; },
+      [](CompileOptions& o) { o.threads = 2; },
+      [](CompileOptions& o) { o.reuse_memory = !o.reuse_memory; },
+      [](CompileOptions& o) { o.update = make_sgd({.momentum = 0.8}); },
+      [](CompileOptions& o) { o.updates_in_place = !o.updates_in_place; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    CompileOptions other = options;
+    changes[i](other);
+    EXPECT_FALSE(options.same_programs(other)) << i;
+  }
 }
 
 /// Whose kernels have no choice: to time one takes memory, too.
 constexpr const char* kUntimed = "late-ref";
 
-/// Takes nearly all memory that the device has left when an epoch is done.
+/// Takes all memory but so much of the device when an epoch is done.
 class Hoarder : public Observer {
  public:
-  explicit Hoarder(double left_mb) : left_mb_(left_mb) {}
+  explicit Hoarder(double left_mb = std::numeric_limits<double>::infinity()) : left_mb_(left_mb) {}
   void note(std::string_view text) override { notes += std::string(text) + '\n'; }
   void epoch_done(const EpochRecord&) override {
     if (hoard_.data()) return;
@@ -205,78 +208,68 @@ class Hoarder : public Observer {
   Buffer hoard_;
 };
 
-/// Says that two learners are faster than one, whenever an epoch of five batches ends.
-class TwoAreFaster : public Throughput {
- public:
-  void begin_segment() override { told_ = false; }
-  std::optional<double> window(int64_t done, int64_t learners) override {
-    if (done < 5 || told_ || learners > 2) return {};
-    told_ = true;
-    return 10.0 * static_cast<double>(learners);
-  }
+/// Fourteen epochs, of which eleven measure one learner where the number is open.
+TrainOptions open_options(const TinyData& data) {
+  TrainOptions o = tiny_options(data, kUntimed);
+  o.model = kOwnModel;
+  o.sync = "sma";
+  o.deterministic = false;
+  o.retune = true;
+  o.epochs = 14;
+  return o;
+}
 
- private:
-  bool told_ = false;
-};
+void search(const TrainOptions& o, Observer& observer) {
+  Script speeds(kTwoAreFaster);
+  train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, o, Recipe{},
+              speeds, observer);
+}
 
 TEST(LateLimits, TheSearchStepsBackWhereTheMemoryIsGone) {
   const WithLateOptions late({.memory = kLimit});
   const TinyData data;
   data::TemporaryFolder runs;
-  const auto searched = [&](const std::string& name, double left_mb) {
-    TrainOptions o = tiny_options(data, kUntimed);
-    o.model = kOwnModel;
-    o.sync = "sma";
-    o.deterministic = false;
-    o.retune = true;
-    o.epochs = 14;  // of which eleven measure one learner
-    o.out = (runs.path() / name).string();
-    TwoAreFaster speeds;
-    Hoarder observer(left_mb);
-    train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, o, Recipe{},
-                speeds, observer);
-    return std::pair(load(*o.out), observer.notes);
-  };
-  const auto [two, of_two] = searched("two", kLimit);
-  EXPECT_EQ(two.position.arrangement.learners, 2) << of_two;
-  const auto [one, of_one] = searched("one", 1.2);
-  EXPECT_EQ(one.position.arrangement.learners, 1);
-  EXPECT_EQ(one.history.size(), 14u);
+  const auto folder = [&](const char* name) { return (runs.path() / name).string(); };
+  TrainOptions o = open_options(data);
+  o.out = folder("two");
+  Hoarder nothing;
+  search(o, nothing);
+  EXPECT_EQ(load(*o.out).position.arrangement.learners, 2) << nothing.notes;
+
+  o.out = folder("one");
+  Hoarder most(1.2);
+  search(o, most);
   EXPECT_PRED_FORMAT2(::testing::IsSubstring,
                       "2 learners of 1 thread cannot be had: `learners` 2: with a batch of 16 they "
                       "need ",
-                      of_one);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "going on with 1 learner of 1 thread", of_one);
-  // Nothing is left of the attempt, nor does a resumed run repeat it.
-  TrainOptions again = one.options;
-  again.resume = again.out = (runs.path() / "one").string();
-  again.epochs = 15;
-  TwoAreFaster speeds;
-  Hoarder observer(kLimit);
-  const TrainResult result =
-      train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, again,
-                  Recipe{}, speeds, observer);
-  EXPECT_EQ(result.history.size(), 15u);
-  EXPECT_EQ(observer.notes.find("cannot be had"), std::string::npos);
+                      most.notes);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "going on with 1 learner of 1 thread", most.notes);
+  const Checkpoint one = load(*o.out);
+  EXPECT_TRUE(one.position.settled);
+  EXPECT_EQ(text_of(folder("one") + "/learners.jsonl").find("\"learners\":2"), std::string::npos);
+
+  // Nothing is left of the attempt.
+  o.learners = 1;
+  o.retune = false;
+  o.out = folder("fixed");
+  search(o, nothing);
+  const Checkpoint fixed = load(*o.out);
+  ASSERT_EQ(one.tensors.size(), fixed.tensors.size());
+  for (size_t i = 0; i < one.tensors.size(); ++i) {
+    EXPECT_EQ(one.tensors[i].values(), fixed.tensors[i].values()) << one.tensors[i].name;
+  }
 }
 
-TEST(LateLimits, TheSearchSaysHowManyLearnersTheMemoryHolds) {
+TEST(LateLimits, TheSearchSaysHowManyLearnersThereIsMemoryFor) {
   const TinyData data;
   for (const bool is_small : {true, false}) {
     const WithLateOptions late({.memory = is_small ? int64_t{8} << 20 : kLimit * 16});
-    TrainOptions o = tiny_options(data, kUntimed);
-    o.model = kOwnModel;
-    o.sync = "sma";
-    o.deterministic = false;
-    o.retune = true;
+    TrainOptions o = open_options(data);
     o.epochs = 1;
-    TwoAreFaster speeds;
-    Hoarder observer(kLimit);
-    train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, o, Recipe{},
-                speeds, observer);
-    EXPECT_EQ(observer.notes.find("a device's memory holds at most ") != std::string::npos,
-              is_small)
-        << observer.notes;
+    Hoarder nothing;
+    search(o, nothing);
+    EXPECT_EQ(nothing.notes.find("there is memory for at most ") != std::string::npos, is_small)
+        << nothing.notes;
   }
 }
 
