@@ -73,9 +73,9 @@ void Coordinator::done(int node) {
   if (++states_[w].steps >= living_[w]) adapt(w);
 }
 
-/// Once for as many steps as the worker has nodes; where replicas are merged, at the end of a round.
-/// Then the updates become those that there would have been with the new size, so that two workers
-/// that differ do not both change for the same difference.
+/// Once for as many steps as the worker has nodes; where replicas are merged, at the end of a
+/// round. Then the updates become those that there would have been with the new size, so that two
+/// workers that differ do not both change for the same difference.
 void Coordinator::adapt(size_t worker) {
   WorkerState& state = states_[worker];
   state.steps = 0;

@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "comm/world.h"
@@ -72,11 +71,10 @@ Team::OwnModels compile(const Graph& forward, const RunConfig& run, const TeamCo
     fail("the model '{}' has no parameters, so there is nothing to train", forward.name());
   }
   const size_t workers = std::max<size_t>(1, team.workers.size());
-  const auto is_known = [&](size_t w) {
-    return w < known.size() &&
-           known[w]->options().same_programs(run.compile_options(team, &tuner, w));
-  };
-  const bool all_known = std::ranges::all_of(std::views::iota(size_t{0}, workers), is_known);
+  bool all_known = known.size() == workers;
+  for (size_t w = 0; w < workers && all_known; ++w) {
+    all_known = known[w]->options().same_programs(run.compile_options(team, &tuner, w));
+  }
   Team::OwnModels models;
   for (size_t w = 0; w < workers; ++w) {
     CompileOptions options = run.compile_options(team, &tuner, w);
