@@ -180,8 +180,8 @@ def best_sides(records):
 
 def run(args, results):
     failures = 0
-    sides = [side for side in SIDES if args.peers_python or not side.system]
-    sides = [side for side in sides if not args.sides or side.name in args.sides]
+    there = [side for side in SIDES if args.peers_python or not side.system]
+    sides = [side for side in there if side.name in args.sides]
     for data in args.data:
         name = pathlib.Path(data).name
         with tempfile.TemporaryDirectory() as folder:
@@ -231,7 +231,8 @@ def main():
     add("--seconds", type=float, default=60, help="of training, of each run (default 60)")
     add("--rates", type=listed(float), default=[0.1, 0.3], metavar="R,R")
     add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
-    add("--sides", type=listed(str), metavar="NAME,NAME", help="by their names (default all)")
+    names = list(dict.fromkeys(NAMES.values()))
+    add("--sides", type=listed(str), default=names, metavar="S,S", help=f"of {', '.join(names)}")
     add("--peers-python", metavar="PATH", help="a Python with torch, tensorflow, scikit-learn")
     path = ROOT / "build/hogbatch/loss.jsonl"
     add("--results", type=pathlib.Path, default=path, metavar="FILE")
@@ -242,6 +243,8 @@ def main():
     if not args.table:
         if not args.data:
             parser.error("name sets of rows with --data")
+        for name in set(args.sides) - set(names):
+            parser.error(f"--sides {name}: choose from {', '.join(names)}")
         warn_if_busy()
         failures = run(args, results)
     print("\n".join(tables(results)) if results.lines else "No results yet.")

@@ -114,8 +114,9 @@ struct CompileOptions {
 
   /// Others keep the device busy, so that a kernel's work counts and not how long it takes.
   bool crowded() const { return programs >= find_device(device).crowd(); }
-  /// Whether the same programs come of both, where the layouts agree: compares all of the above.
-  bool same_programs(const CompileOptions& other) const;
+  /// Whether the same programs come of both, where the layouts agree.
+  bool same_programs(CompileOptions other) const;
+  friend bool operator==(const CompileOptions&, const CompileOptions&) = default;
 };
 
 class Program {

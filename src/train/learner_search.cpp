@@ -141,9 +141,13 @@ std::vector<LearnerTrial> LearnerSearch::tried() const {
   return all;
 }
 
+void LearnerSearch::keep_at_most(int learners) {
+  while (candidates_.size() > 1 && candidates_.back().learners > learners) candidates_.pop_back();
+}
+
 void LearnerSearch::limit(int learners) {
   if (candidates_.back().learners <= learners) return;
-  while (candidates_.size() > 1 && candidates_.back().learners > learners) candidates_.pop_back();
+  keep_at_most(learners);
   if (!tuner_) return;
   tuner_->limit(learners);
   if (settled()) return;
@@ -152,7 +156,7 @@ void LearnerSearch::limit(int learners) {
 }
 
 void LearnerSearch::refuse() {
-  while (candidates_.back().learners >= wanted().learners) candidates_.pop_back();
+  keep_at_most(wanted().learners - 1);
   tuner_->refuse();
   tell_choice();  // which runs to come, with more memory, need not make
 }

@@ -73,6 +73,7 @@ class LearnerSearch {
   std::optional<AutoTuner::Trial> remembered();
   void tell(const AutoTuner::Trial& trial);
   void remember_best();
+  void keep_at_most(int learners);
   void settle();
   void tell_choice();
 

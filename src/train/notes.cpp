@@ -76,8 +76,7 @@ std::optional<std::string> sparse_note(const RunConfig& config, const data::Data
   if (!dataset.info.room || config.teams.empty()) return {};
   const TrainOptions& o = config.options;
   const TeamConfig& team = config.teams.back();
-  const bool freely = (!team.sync && !team.async) || config.steps_freely(team) ||
-                      (!team.workers.empty() && config.is_live(team));  // then its live workers do
+  const bool freely = (!team.sync && !team.async) || config.is_live(team);
   const std::string why = !config.optimizer.slots.empty()
                               ? fmt::format("`momentum` {}", *o.momentum)
                           : *o.weight_decay > 0 ? fmt::format("`weight-decay` {}", *o.weight_decay)

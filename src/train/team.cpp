@@ -70,14 +70,18 @@ Team::OwnModels compile(const Graph& forward, const RunConfig& run, const TeamCo
   if (parameter_count(forward) == 0) {
     fail("the model '{}' has no parameters, so there is nothing to train", forward.name());
   }
-  const size_t workers = std::max<size_t>(1, team.workers.size());
-  bool all_known = known.size() == workers;
-  for (size_t w = 0; w < workers && all_known; ++w) {
-    all_known = known[w]->options().same_programs(run.compile_options(team, &tuner, w));
+  std::vector<CompileOptions> of_workers;
+  for (size_t w = 0; w < std::max<size_t>(1, team.workers.size()); ++w) {
+    of_workers.push_back(run.compile_options(team, &tuner, w));
   }
+  const bool all_known =
+      std::equal(of_workers.begin(), of_workers.end(), known.begin(), known.end(),
+                 [](const CompileOptions& options, const auto& model) {
+                   return options.same_programs(model->options());
+                 });
   Team::OwnModels models;
-  for (size_t w = 0; w < workers; ++w) {
-    CompileOptions options = run.compile_options(team, &tuner, w);
+  for (size_t w = 0; w < of_workers.size(); ++w) {
+    CompileOptions& options = of_workers[w];
     if (w > 0) options.parameters = models.front()->parameters();
     // oneDNN divides a kernel's work when it is prepared, which this thread does for the workers.
     find_device(run.device.kind).expect_team(options.threads);

@@ -26,6 +26,13 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Afterwards the phase is the one of before, after an error too.
+struct KeptPhase {
+  ~KeptPhase() { progress.phase = phase; }
+  Progress& progress;
+  const Progress::Phase phase = progress.phase;
+};
+
 }  // namespace
 
 Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder* folder,
@@ -104,14 +111,17 @@ bool Trainer::stop_timing(int64_t timed) {
   return observer_.stop_requested();
 }
 
-void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
-  const Progress::Phase phase = observer_.progress.phase;
+void Trainer::make_team(const TeamConfig& team) {
+  const KeptPhase kept{observer_.progress};  // which changes while kernels are timed
   team_.reset();
   if (world_rank() > 0) share_choices();
   team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_, models_);
   models_ = team_->models;
   if (world() && world_rank() == 0) share_choices();
-  observer_.progress.phase = phase;
+}
+
+void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
+  make_team(team);
   position_.arrangement = team.arrangement;
   position_.ranks = world_size();
   Engine& engine = *team_->engine;
@@ -178,7 +188,6 @@ bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
   const TeamConfig next = config_.team(arrangement);
   const EnginePlace place = position_.engine;
   const Arrangement old = position_.arrangement;
-  const Progress::Phase phase = observer_.progress.phase;
   position_.engine =
       place.with_learners(next.learners(), engine().all_learners(), exchanges_by_now(next));
   try {
@@ -187,7 +196,6 @@ bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
     const bool is_trial = search_.ahead() == 0 && arrangement.learners > old.learners;
     if (!is_trial) throw;
     observer_.note(fmt::format("{} cannot be had: {}", text_of(arrangement), e.what()));
-    observer_.progress.phase = phase;
     position_.engine = place;
     arrange(config_.team(old), &before);
     position_.seconds += seconds_since(start);

@@ -54,6 +54,7 @@ class Trainer {
   /// Options that are left open, and what the team takes for them.
   Settled settled_texts() const;
   bool stop_timing(int64_t timed);
+  void make_team(const TeamConfig& team);
   /// Makes the team, from a state that may have had another number of learners: those that it
   /// does not know start from the central model, with zero momentum.
   void arrange(const TeamConfig& team, const Checkpoint* from);

@@ -288,13 +288,11 @@ void validate_workers(const TrainOptions& o) {
   };
   refuse(o.learners.has_value(), "learners");
   refuse(o.threads_per_learner.has_value(), "threads-per-learner");
-  const auto refuse_use = [&](bool set, std::string_view name) {
-    if (set) fail_usage("`{}`: `sync` {} has no use for it; leave it out", name, o.sync);
+  const auto refuse_use = [&](bool set, std::string_view what) {
+    if (set) fail_usage("{}: `sync` {} has no use for it; leave it out", what, o.sync);
   };
-  refuse_use(o.splits > 1, "splits");
-  if (o.lr_scaling == "adascale") {
-    fail_usage("`lr-scaling` adascale: `sync` {} has no use for it; leave it out", o.sync);
-  }
+  refuse_use(o.splits > 1, "`splits`");
+  refuse_use(o.lr_scaling == "adascale", "`lr-scaling` adascale");
 }
 
 NodeWorker node_worker(const WorkerConfig& worker, const AsyncAlgorithm& algorithm, int64_t batch) {
