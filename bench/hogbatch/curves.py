@@ -1,5 +1,6 @@
-"""What runs on rows of numbers came to: losses over seconds of training, and the best rate."""
+"""What runs on rows of numbers came to: losses over training, and the best rate."""
 
+import itertools
 import math
 import statistics
 
@@ -48,27 +49,45 @@ def seconds_text(runs, loss):
     return f"{seconds:.1f}" if seconds < math.inf else "–"
 
 
+def over_epochs(record):
+    """As curve(), over epochs instead of seconds; of a record that knows the rows of its windows."""
+    ends = itertools.accumulate(window.get("rows", 0) for window in record["history"])
+    return [(rows / record["epoch_rows"], loss) for rows, (_, loss) in zip(ends, curve(record))]
+
+
+def knows_rows(record):
+    return bool(record.get("epoch_rows")) and all("rows" in w for w in record["history"])
+
+
+def draw(path, title, x_label, curves):
+    """The picture of losses by side, at its upper edge where they are among the largest twentieth."""
+    longest = max(points[-1][0] for points in curves.values())
+    values = [loss for points in curves.values() for _, loss in points]
+    low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
+    high = max(high, low + 1e-3)  # all may be alike
+    picture = chart.Chart(title, x_label, (0, longest), (low, high))
+    for i in range(5):
+        picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
+        picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
+    for number, (side, points) in enumerate(curves.items()):
+        colour = chart.colour(number)
+        picture.line([(x, min(y, high)) for x, y in points], colour)
+        picture.legend(len(curves) - number, side, colour)
+    path.write_text(picture.text(), encoding="utf-8")
+    log(f"wrote {path}")
+
+
 def plot(records, folder, name_of=str):
-    """A picture of each data set, of the best rates with seed 1; of sides that share a name, of the
-    best one."""
+    """Pictures of each data set, over seconds and over epochs, of the best rates with seed 1; of sides
+    that share a name, of the best one."""
     for data, of_data in group(records, lambda job: job["data"]).items():
         sides = group(of_data, lambda job: name_of(job["side"]))
-        curves = {side: curve(best_of(of)[0]) for side, of in sides.items()}
-        curves = {side: points for side, points in curves.items() if points}
-        longest = max(points[-1][0] for points in curves.values())
-        values = [loss for points in curves.values() for _, loss in points]
-        low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
-        high = max(high, low + 1e-3)  # all may be alike
+        best = {side: best_of(of)[0] for side, of in sides.items()}
+        best = {side: record for side, record in best.items() if record["history"]}
         name = data.partition(".")[0]
         title = f"{name}: training loss"
-        picture = chart.Chart(title, "seconds of training", (0, longest), (low, high))
-        for i in range(5):
-            picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
-            picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
-        for number, (side, points) in enumerate(curves.items()):
-            colour = chart.colour(number)
-            picture.line([(x, min(y, high)) for x, y in points], colour)
-            picture.legend(len(curves) - number, side, colour)
-        path = folder / f"{name}-hogbatch.svg"
-        path.write_text(picture.text(), encoding="utf-8")
-        log(f"wrote {path}")
+        seconds = {side: curve(record) for side, record in best.items()}
+        draw(folder / f"{name}-hogbatch.svg", title, "seconds of training", seconds)
+        epochs = {side: over_epochs(r) for side, r in best.items() if knows_rows(r)}
+        if epochs:
+            draw(folder / f"{name}-hogbatch-epochs.svg", title, "epochs", epochs)

@@ -192,8 +192,10 @@ def main():
         if not loss < 1e6:
             break
         spent, trained = spent + seconds, trained + seen
-        history.append({"seconds": round(seconds, 4), "train_loss": round(loss, 6)})
-    print(json.dumps({"history": history, "rows": trained, "train_seconds": round(spent, 4)}))
+        window = {"seconds": round(seconds, 4), "train_loss": round(loss, 6), "rows": seen}
+        history.append(window)
+    of_run = {"rows": trained, "train_seconds": round(spent, 4), "epoch_rows": n}
+    print(json.dumps({"history": history, **of_run}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""What the workers of a run did over time: their shares of updates and rows, and of busy time."""
+"""What the workers of a run did over time: their shares of updates and rows, of busy time, and their
+batches."""
+
+import math
+import pathlib
 
 from bench import chart, log
 from bench.hogbatch.curves import best_of
@@ -39,8 +43,36 @@ def curves(record):
     return found
 
 
+def batches(record):
+    """Points of the base-2 logarithm of each worker's batch, by its kind."""
+    ends = [seconds for seconds, _ in by_epoch(record)]
+    return {
+        worker["kind"]: [
+            (end, math.log2(epoch["workers"][w]["batch"]))
+            for end, epoch in zip(ends, record["by_epoch"])
+        ]
+        for w, worker in enumerate(record["workers"])
+    }
+
+
+def draw(path, title, found, levels):
+    """Lines over seconds of training; `levels` has texts by their heights."""
+    longest = max(points[-1][0] for points in found.values())
+    edges = (min(levels), max(levels))
+    picture = chart.Chart(title, "seconds of training", (0, longest), edges)
+    for height, text in levels.items():
+        picture.level(height, text)
+    for i in range(5):
+        picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
+    for number, (text, points) in enumerate(found.items()):
+        picture.line(points, chart.colour(number))
+        picture.legend(len(found) - number, text, chart.colour(number))
+    pathlib.Path(path).write_text(picture.text(), encoding="utf-8")
+    log(f"wrote {path}")
+
+
 def plot_shares(records, folder, name_of):
-    """A picture of each data set and algorithm with two workers, of the best batches and rate with
+    """Pictures of each data set and algorithm with two workers, of the best batches and rate with
     seed 1, if it has ended enough epochs to draw."""
     shown = [r for r in records if r["history"] and len(r.get("workers") or []) == 2]
     sides = group(shown, lambda job: (job["data"], name_of(job["side"])))
@@ -48,17 +80,12 @@ def plot_shares(records, folder, name_of):
         record = best_of(runs)[0]
         if len(record["by_epoch"]) < EPOCHS_SHOWN:
             continue
-        found = curves(record)
         name = data.partition(".")[0]
-        longest = max(points[-1][0] for points in found.values())
-        title = f"{name}, {side}: shares by epoch"
-        picture = chart.Chart(title, "seconds of training", (0, longest), (0, 1))
-        for i in range(5):
-            picture.level(i / 4, f"{i / 4:.2f}")
-            picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
-        for number, (text, points) in enumerate(found.items()):
-            picture.line(points, chart.colour(number))
-            picture.legend(len(found) - number, text, chart.colour(number))
-        path = folder / f"{name}-{side.replace(' ', '-')}-shares.svg"
-        path.write_text(picture.text(), encoding="utf-8")
-        log(f"wrote {path}")
+        stem = folder / f"{name}-{side.replace(' ', '-')}"
+        quarters = {i / 4: f"{i / 4:.2f}" for i in range(5)}
+        draw(f"{stem}-shares.svg", f"{name}, {side}: shares by epoch", curves(record), quarters)
+        if all("batch" in worker for worker in record["by_epoch"][0]["workers"]):
+            most = max(worker["batch_max"] for worker in record["workers"])
+            doubled = {i: str(2**i) for i in range(most.bit_length())}
+            title = f"{name}, {side}: batches at the ends of epochs"
+            draw(f"{stem}-batches.svg", title, batches(record), doubled)

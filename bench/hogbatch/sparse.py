@@ -3,17 +3,23 @@ that share the weights, beside scikit-learn's SGDClassifier and PyTorch's Embedd
 gradients. Rows have real-sim's shape.
 
     python3 -m bench.hogbatch.sparse --peers-python PATH      on an idle machine
+
+Every measurement is a line of the results, and is not made again.
 """
 
 import concurrent.futures
+import dataclasses
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, Failed, last_line, log, parser_of, run_main, table, warn_if_busy
+from bench import CROSSBOW, ROOT, Failed, last_line, log, parser_of, run_main, table
+from bench import warn_if_busy
+from bench.learning.results import Results
 
 DATA = "like-real-sim"
 ONE, TWO, APART, SKLEARN, TORCH = "one", "two", "apart", "sklearn", "torch"
@@ -24,6 +30,15 @@ NAMES = {
     SKLEARN: "scikit-learn, SGDClassifier",
     TORCH: "PyTorch, EmbeddingBag",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    side: str
+    round: int
+    epochs: int
+
+    key = dataclasses.asdict
 
 
 def run(command, cpus):
@@ -88,19 +103,23 @@ def main():
     add("--epochs", type=int, default=10, help="of each side in each round (default 10)")
     add("--rounds", type=int, default=5, help="default 5")
     add("--peers-python", metavar="PATH", help="a Python that has torch and scikit-learn")
+    path = ROOT / "build/hogbatch/sparse.jsonl"
+    add("--results", type=pathlib.Path, default=path, metavar="FILE")
     args = parser.parse_args()
     if not os.access(CROSSBOW, os.X_OK):
         parser.error(f"no program {CROSSBOW}: build the release preset")
     warn_if_busy()
-    sides = sides_of(args)
+    sides, results = sides_of(args), Results(args.results)
     speeds = {side: [] for side in sides}
-    for number in range(args.rounds):
+    for number in range(1, args.rounds + 1):
         for side, measure in sides.items():
+            job = Job(side, number, args.epochs)
             try:
-                speeds[side].append(measure())
+                record = results.find(job) or results.add(job, {"rows_per_second": measure()})
             except Failed as failure:
                 sys.exit(f"{NAMES[side]}: {failure}")
-            log(f"round {number + 1}, {NAMES[side]}: {speeds[side][-1]:,.0f} rows/s")
+            speeds[side].append(record["rows_per_second"])
+            log(f"round {number}, {NAMES[side]}: {speeds[side][-1]:,.0f} rows/s")
     print_table(speeds)
 
 

@@ -73,13 +73,14 @@ def windows(lines, ends, window_rows):
         seen = line["samples"]
         if rows >= min(least, last):
             end = seconds_at(seen, ends)
-            history.append({"seconds": round(end - begin, 4), "train_loss": round(losses / rows, 6)})
+            loss = {"train_loss": round(losses / rows, 6), "rows": rows}
+            history.append({"seconds": round(end - begin, 4), **loss})
             begin, losses, rows = end, 0.0, 0
     return history
 
 
 def kept_of_epoch(worker):
-    counts = {name: worker[name] for name in ("kind", "updates", "rows")}
+    counts = {name: worker[name] for name in ("kind", "updates", "rows", "batch")}
     return {**counts, "busy_fraction": round(worker["busy_fraction"], 4)}
 
 
