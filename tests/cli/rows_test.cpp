@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
+#include "core/machine.h"
 #include "core/rng.h"
+#include "train/checkpoints.h"
 
 namespace crossbow {
 namespace {
@@ -84,6 +86,24 @@ TEST_F(RowsProgram, MayHaveSetsOfClasses) {
   EXPECT_FALSE(eval.contains("confusion"));
   const json more = trained("train --resume run --epochs 8");
   EXPECT_EQ(more["history"].size(), 8u);
+}
+
+/// Workers keep their threads, and with them their bits, whether they share one CPU or have two.
+TEST_F(RowsProgram, OfWorkersHaveBitsThatDoNotDependOnTheCpus) {
+  if (physical_cores() == 1) GTEST_SKIP() << "a machine of one core";
+  write("set", two_classes(1));
+  for (const std::string sync : {"hogbatch", "adaptive-hogbatch"}) {
+    const std::string train =
+        " train --data libsvm:set --model mlp:layers=2,width=64 --lr 0.5 --epochs 2 "
+        "--clock virtual --worker live:threads=2,batch=1-4 --worker replica:threads=2,batch=16-64 "
+        "--sync " +
+        sync + " --out ";
+    for (const std::string cpus : {"0", "0,1"}) {
+      const Outcome o = shell("taskset -c " + cpus + ' ' + crossbow_binary() + train + sync + cpus);
+      ASSERT_EQ(o.code, 0) << o.err;
+    }
+    testing::expect_same_bits(testing::load(path(sync + "0")), testing::load(path(sync + "0,1")));
+  }
 }
 
 TEST_F(RowsProgram, MayBeRatings) {

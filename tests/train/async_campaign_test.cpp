@@ -48,15 +48,18 @@ struct Plan {
     if (chance(0.15)) failing_work = rng.below(20'000);
     while (stops.size() < 3 && chance(0.4)) stops.push_back(static_cast<int>(rng.below(40)));
     if (!virtual_clock && chance(0.2)) straggler = 1 + 3 * static_cast<double>(rng.uniform());
+    const AsyncUses& uses = find_async(sync)->uses;
+    elsewhere = uses.workers && chance(0.3);
+    overwrites = uses.merge && chance(0.3);
   }
   bool chance(double p) { return static_cast<double>(rng.uniform()) < p; }
   std::string text() const {
     return fmt::format(
         "{} of {} nodes, seed {}, {} clock, throws {}, stalls {}, evaluation {}, disk {}, work {}, "
-        "{} stops, straggler {}",
+        "{} stops, straggler {}, elsewhere {}, overwrites {}",
         sync, nodes, seed, virtual_clock ? "virtual" : "real", throws, stalls,
         failing_evaluation.value_or(-1), disk.value_or(0), failing_work.value_or(-1), stops.size(),
-        straggler);
+        straggler, elsewhere, overwrites);
   }
 
   Rng rng;
@@ -64,6 +67,8 @@ struct Plan {
   int nodes = 2;
   uint64_t seed = 1;
   bool virtual_clock = false;
+  bool elsewhere = false;   // a replica is on a device that the model is not on
+  bool overwrites = false;  // as --merge has it
   double throws = 0, stalls = 0, straggler = 1;  // of the first tries of batches
   std::optional<int64_t> failing_evaluation, failing_work;
   std::optional<rlim_t> disk;
@@ -102,22 +107,27 @@ class Faults {
 
 class AsyncCampaign : public ::testing::Test {
  protected:
-  TrainOptions options(const std::string& sync, int nodes, uint64_t seed) {
+  TrainOptions options(const Plan& plan) {
     TrainOptions o = testing::tiny_options(data_, "cpu");
     o.deterministic = false;
-    o.sync = sync;
-    if (find_async(sync)->uses.workers) {
+    o.sync = plan.sync;
+    if (find_async(plan.sync)->uses.workers) {
+      const std::string device = plan.elsewhere ? "device=late," : "";
       o.threads_per_learner.reset();
-      o.worker = fmt::format("live:threads={},batch=2-8 replica:batch=16-64", nodes - 1);
-      if (sync == "adaptive-sgd") {
-        o.worker = "replica:batch=16-32";
-        for (int j = 1; j < nodes; ++j) *o.worker += " replica:batch=2-8";
+      o.worker =
+          fmt::format("live:threads={},batch=2-8 replica:{}batch=16-64", plan.nodes - 1, device);
+      if (plan.sync == "adaptive-sgd") {
+        o.worker.emplace();
+        for (int j = 1; j < plan.nodes; ++j) *o.worker += "replica:batch=2-8 ";
+        *o.worker += fmt::format("replica:{}batch=16-32", device);
         o.sync_period = 1;  // several rounds an epoch
       }
+      if (plan.overwrites) o.merge = "overwrite";
     } else {
-      o.learners = nodes;
+      o.learners = plan.nodes;
     }
-    o.seed = seed;
+    o.clock = plan.virtual_clock ? "virtual" : "real";
+    o.seed = plan.seed;
     o.epochs = kEpochs;
     return o;
   }
@@ -125,12 +135,13 @@ class AsyncCampaign : public ::testing::Test {
   /// As long as nothing goes wrong: the worst loss of some seeds by the plan's clock, and how far
   /// apart they are.
   std::pair<double, double> usual(const Plan& plan) {
-    const auto [at, is_new] = usual_.try_emplace({plan.sync, plan.nodes, plan.virtual_clock});
+    const auto [at, is_new] =
+        usual_.try_emplace({plan.sync, plan.nodes, plan.virtual_clock, plan.overwrites});
     if (is_new) {
       double least = 1e9, most = 0;
       for (uint64_t seed = 1; seed <= 6; ++seed) {
-        TrainOptions o = options(plan.sync, plan.nodes, seed);
-        o.clock = plan.virtual_clock ? "virtual" : "real";
+        TrainOptions o = options(plan);
+        o.seed = seed;
         const double loss = *train(testing::faulty_tiny_net, o).final_test_loss;
         least = std::min(least, loss);
         most = std::max(most, loss);
@@ -142,9 +153,8 @@ class AsyncCampaign : public ::testing::Test {
 
   /// The last of the plan's runs, each of which but the first goes on with the one before.
   TrainResult run(const Plan& plan) {
-    TrainOptions o = options(plan.sync, plan.nodes, plan.seed);
-    o.clock = plan.virtual_clock ? "virtual" : "real";
-    if (plan.failing_work) o.device = "late";
+    TrainOptions o = options(plan);
+    if (plan.failing_work && !plan.elsewhere) o.device = "late";
     if (plan.stalls > 0) o.lease = 0.02;
     if (plan.straggler > 1) o.straggler = fmt::format("0:{}", plan.straggler);
     o.out = (runs_.path() / "run").string();
@@ -157,9 +167,18 @@ class AsyncCampaign : public ::testing::Test {
     return train(testing::faulty_tiny_net, o);
   }
 
+  TrainResult run_with_faults(const Plan& plan) {
+    Faults at(plan);
+    const testing::WithFaults faults(std::ref(at));
+    std::optional<testing::FullDisk> disk;
+    if (plan.disk) disk.emplace(*plan.disk);
+    const testing::WithLateOptions late({.failing_work = plan.failing_work.value_or(-1)});
+    return run(plan);
+  }
+
   TinyData data_{static_cast<uint32_t>(kImages)};
   data::TemporaryFolder runs_;
-  std::map<std::tuple<std::string, int, bool>, std::pair<double, double>> usual_;
+  std::map<std::tuple<std::string, int, bool, bool>, std::pair<double, double>> usual_;
 };
 
 /// CROSSBOW_CAMPAIGN is the number of runs, else some.
@@ -171,18 +190,9 @@ TEST_F(AsyncCampaign, EveryRunEndsWellOrSaysWhyNot) {
   for (int number = 0; number < runs; ++number) {
     const Plan plan(static_cast<uint64_t>(number));
     SCOPED_TRACE(fmt::format("run {}: {}", number, plan.text()));
-    const auto [worst, spread] = usual(plan);
-    Faults at(plan);
-    const testing::WithFaults faults(std::ref(at));
-    std::optional<testing::FullDisk> disk;
-    if (plan.disk) disk.emplace(*plan.disk);
-    const testing::WithLateOptions late({.failing_work = plan.failing_work.value_or(-1)});
+    std::optional<TrainResult> result;
     try {
-      const TrainResult r = run(plan);
-      EXPECT_EQ(testing::rows_learned(r.nodes), kEpochs * kImages);
-      EXPECT_LE(*r.final_test_loss, worst + 2 * spread);
-      ++complete;
-      with_failures += !testing::failed_nodes(r.nodes).empty();
+      result = run_with_faults(plan);
     } catch (const Error& error) {
       const std::string text = error.what();
       std::string known;
@@ -193,8 +203,13 @@ TEST_F(AsyncCampaign, EveryRunEndsWellOrSaysWhyNot) {
       EXPECT_NE(known, "") << text;
       ++errors[known];
     }
-    disk.reset();
     fs::remove_all(runs_.path() / "run");
+    if (!result) continue;
+    const auto [worst, spread] = usual(plan);
+    EXPECT_EQ(testing::rows_learned(result->nodes), kEpochs * kImages);
+    EXPECT_LE(*result->final_test_loss, worst + 2 * spread);
+    ++complete;
+    with_failures += !testing::failed_nodes(result->nodes).empty();
   }
   std::printf("%d runs: %d complete, %d of them with nodes that failed\n", runs, complete,
               with_failures);
