@@ -195,7 +195,7 @@ TEST_F(Cluster, ASignalSavesAndTheRunGoesOnToTheBit) {
 }
 
 TEST_F(Cluster, KilledWithinAnEpochItGoesOnFromThereToTheBit) {
-  const std::string options = train("--model logistic --data like-w8a --batch 2 --sync sma-paper ");
+  const std::string options = train("--model logistic --data like-w8a --batch 8 --sync sma-paper ");
   const json whole = trained(cluster(2, options + "--json --out whole"));
   const pid_t child = start("exec " + mpirun(2) + options + "--save-every 1e-9 --out parts");
   const auto is_within = [&] {
