@@ -43,16 +43,18 @@ def curves(record):
     return found
 
 
+BEGINS_AT = {"live": "batch_min", "replica": "batch_max"}  # with either algorithm
+
+
 def batches(record):
     """Points of the base-2 logarithm of each worker's batch, by its kind."""
-    ends = [seconds for seconds, _ in by_epoch(record)]
-    return {
-        worker["kind"]: [
-            (end, math.log2(epoch["workers"][w]["batch"]))
-            for end, epoch in zip(ends, record["by_epoch"])
-        ]
-        for w, worker in enumerate(record["workers"])
-    }
+    ends = [0, *(seconds for seconds, _ in by_epoch(record))]
+    found = {}
+    for w, worker in enumerate(record["workers"]):
+        at_ends = [epoch["workers"][w]["batch"] for epoch in record["by_epoch"]]
+        sizes = [worker[BEGINS_AT[worker["kind"]]], *at_ends]
+        found[worker["kind"]] = list(zip(ends, map(math.log2, sizes)))
+    return found
 
 
 def draw(path, title, found, levels):
@@ -87,5 +89,5 @@ def plot_shares(records, folder, name_of):
         if all("batch" in worker for worker in record["by_epoch"][0]["workers"]):
             most = max(worker["batch_max"] for worker in record["workers"])
             doubled = {i: str(2**i) for i in range(most.bit_length())}
-            title = f"{name}, {side}: batches at the ends of epochs"
+            title = f"{name}, {side}: batches, first and after each epoch"
             draw(f"{stem}-batches.svg", title, batches(record), doubled)
