@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
-#include <numeric>
 
 #include "core/error.h"
 #include "core/nearest.h"
@@ -140,17 +138,23 @@ std::shared_ptr<const Split> keep_in_memory(Rows rows, Labels labels) {
 
 std::shared_ptr<const RowRoom> room_of(const Split& train, const Split& test, int64_t features) {
   constexpr double kSparse = 0.05;
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> rows_of;  // by length
   for (const Split* split : {&train, &test}) {
     for (int64_t i = 0; i < split->size(); ++i) {
-      lengths.push_back(std::ssize(std::get<SparseRow>(split->sample(i, nullptr)).columns));
+      const size_t length = std::get<SparseRow>(split->sample(i, nullptr)).columns.size();
+      if (length >= rows_of.size()) rows_of.resize(length + 1);
+      ++rows_of[length];
     }
   }
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());
   auto room = std::make_shared<RowRoom>();
-  room->most.resize(lengths.size() + 1);
-  std::partial_sum(lengths.begin(), lengths.end(), room->most.begin() + 1);
-  room->mean = static_cast<double>(room->most.back()) / static_cast<double>(lengths.size());
+  room->most.reserve(static_cast<size_t>(train.size() + test.size() + 1));
+  room->most.push_back(0);
+  for (int64_t length = std::ssize(rows_of) - 1; length >= 0; --length) {
+    for (int64_t i = 0; i < rows_of[static_cast<size_t>(length)]; ++i) {
+      room->most.push_back(room->most.back() + length);
+    }
+  }
+  room->mean = static_cast<double>(room->most.back()) / static_cast<double>(room->most.size() - 1);
   if (room->mean >= kSparse * static_cast<double>(features)) return nullptr;
   return room;
 }

@@ -86,6 +86,7 @@ class Line {
   }
 
   void parse_pairs(LibsvmRows& rows) {
+    const size_t first = rows.indices.size();
     int64_t before = -1;
     while (!ends()) {
       const char* const pair = at_;
@@ -98,6 +99,9 @@ class Line {
       rows.values.push_back(parse_value(pair));
       skip_blanks();
     }
+    if (before < 0) return;
+    rows.least_index = std::min(rows.least_index, rows.indices[first]);
+    rows.largest_index = std::max(rows.largest_index, rows.indices.back());
   }
 
   /// Moves behind its colon.

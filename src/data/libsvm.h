@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct LibsvmRows {
   std::vector<float> values;  // one an index
   /// By row: where its labels and its values end.
   std::vector<int64_t> label_ends, value_ends;
+  int32_t least_index = std::numeric_limits<int32_t>::max(), largest_index = -1;
   bool label_sets = false;         // some row has several labels
   int64_t line_without_label = 0;  // the first; 0 if there is none
 

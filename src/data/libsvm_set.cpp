@@ -2,6 +2,7 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -19,7 +20,7 @@ using Pieces = std::vector<LibsvmRows>;
 /// What is found out about the rows of both parts together.
 struct Contents {
   std::vector<int32_t> labels;  // ascending: label i is class i
-  int64_t least_index = std::numeric_limits<int64_t>::max(), largest_index = -1;
+  int32_t least_index = std::numeric_limits<int32_t>::max(), largest_index = -1;
   bool label_sets = false;
 
   void add_labels(const std::vector<int32_t>& all) {
@@ -46,12 +47,8 @@ void look_through(const Path& path, const Pieces& pieces, Contents& contents) {
       fail("{} has more than {} different labels: are they classes?", path.string(),
            grouped(kMostClasses));
     }
-    for (int64_t row = 0; row < piece.size(); ++row) {
-      const auto indices = part(piece.indices, piece.value_ends, row);
-      if (indices.empty()) continue;
-      contents.least_index = std::min<int64_t>(contents.least_index, indices.front());
-      contents.largest_index = std::max<int64_t>(contents.largest_index, indices.back());
-    }
+    contents.least_index = std::min(contents.least_index, piece.least_index);
+    contents.largest_index = std::max(contents.largest_index, piece.largest_index);
     contents.label_sets |= piece.label_sets;
   }
   if (rows == 0) fail("{} holds no rows", path.string());
@@ -65,7 +62,7 @@ void expect_labels(const Path& path, const Pieces& pieces) {
   }
 }
 
-/// Appends a row of a piece, with classes for labels and indices from 0.
+/// Appends rows of pieces, with classes for labels and indices from 0.
 class Appender {
  public:
   explicit Appender(const Contents& contents)
@@ -73,20 +70,19 @@ class Appender {
         sets_(contents.label_sets),
         first_index_(contents.least_index == 0 ? 0 : 1) {}
 
-  void append(const LibsvmRows& piece, int64_t row) {
-    const auto labels = part(piece.labels, piece.label_ends, row);
-    for (const int32_t label : labels) {
-      const auto found = std::lower_bound(names_.begin(), names_.end(), label);
-      classes_.push_back(static_cast<int32_t>(found - names_.begin()));
-    }
-    std::sort(classes_.end() - static_cast<ptrdiff_t>(labels.size()), classes_.end());
-    if (sets_) class_ends_.push_back(static_cast<int64_t>(classes_.size()));
-    for (const int32_t index : part(piece.indices, piece.value_ends, row)) {
-      rows.columns.push_back(index - first_index_);
-    }
-    const auto values = part(piece.values, piece.value_ends, row);
-    rows.values.insert(rows.values.end(), values.begin(), values.end());
-    rows.ends.push_back(static_cast<int64_t>(rows.values.size()));
+  /// Rows from `begin` up to `end`, at once.
+  void append(const LibsvmRows& piece, int64_t begin, int64_t end) {
+    append_classes(piece, begin, end);
+    const auto [first, last] = range(piece.value_ends, begin, end);
+    const size_t before = rows.values.size();
+    const auto take = [first, last](const auto& from, auto& to) {
+      to.insert(to.end(), from.data() + first, from.data() + last);
+    };
+    take(piece.values, rows.values);
+    take(piece.indices, rows.columns);
+    const int32_t first_index = first_index_;  // in a register
+    for (int32_t& column : std::span(rows.columns).subspan(before)) column -= first_index;
+    append_ends(piece.value_ends, begin, end, before - first, rows.ends);
   }
 
   std::shared_ptr<const Split> split() {
@@ -96,6 +92,36 @@ class Appender {
   Rows rows;
 
  private:
+  /// Of what ends there, row by row.
+  static std::pair<size_t, size_t> range(const std::vector<int64_t>& ends, int64_t begin,
+                                         int64_t end) {
+    const auto at = [&](int64_t row) {
+      return row == 0 ? 0 : static_cast<size_t>(ends[static_cast<size_t>(row - 1)]);
+    };
+    return {at(begin), at(end)};
+  }
+  static void append_ends(const std::vector<int64_t>& ends, int64_t begin, int64_t end,
+                          size_t shift, std::vector<int64_t>& to) {
+    for (int64_t row = begin; row < end; ++row) {
+      to.push_back(ends[static_cast<size_t>(row)] + static_cast<int64_t>(shift));
+    }
+  }
+
+  void append_classes(const LibsvmRows& piece, int64_t begin, int64_t end) {
+    const auto [first, last] = range(piece.label_ends, begin, end);
+    const size_t before = classes_.size();
+    for (size_t i = first; i < last; ++i) {
+      const auto found = std::lower_bound(names_.begin(), names_.end(), piece.labels[i]);
+      classes_.push_back(static_cast<int32_t>(found - names_.begin()));
+    }
+    if (!sets_) return;
+    append_ends(piece.label_ends, begin, end, before - first, class_ends_);
+    for (int64_t row = begin; row < end; ++row) {
+      const auto [from, to] = range(piece.label_ends, row, row + 1);
+      std::ranges::sort(std::span(classes_).subspan(from + before - first, to - from));
+    }
+  }
+
   std::vector<int32_t> classes_;
   std::vector<int64_t> class_ends_;
   const std::vector<int32_t>& names_;
@@ -116,9 +142,14 @@ void take(Pieces pieces, Appender& rows, Appender* held_out) {
   rows.rows.values.reserve(values);
   for (LibsvmRows& piece : pieces) {
     const LibsvmRows taken = std::move(piece);
-    for (int64_t i = 0; i < taken.size(); ++i) {
-      (held_out && test.takes_next() ? *held_out : rows).append(taken, i);
+    int64_t begin = 0;
+    for (int64_t row = 0; held_out && row < taken.size(); ++row) {
+      if (!test.takes_next()) continue;
+      rows.append(taken, begin, row);
+      held_out->append(taken, row, row + 1);
+      begin = row + 1;
     }
+    rows.append(taken, begin, taken.size());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <bzlib.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <sstream>
 
 #include "core/rng.h"
@@ -44,6 +45,11 @@ std::vector<float> numbers(const Dataset& set, const Split& split, int64_t i) {
     all[static_cast<size_t>(row.columns[k])] = row.values[k];
   }
   return all;
+}
+
+std::vector<int32_t> classes(const Split& split, int64_t row) {
+  const auto set = split.label_set(row);
+  return {set.begin(), set.end()};
 }
 
 class Libsvm : public ::testing::Test {
@@ -132,10 +138,6 @@ TEST_F(Libsvm, KeepsSetsOfClasses) {
   const auto set = open("3,1 1:1\n 1:1\n7 1:1\n");
   EXPECT_EQ(set->info.label, LabelKind::class_set);
   EXPECT_EQ(set->info.classes, 3);
-  const auto classes = [&](const Split& split, int64_t i) {
-    const auto span = split.label_set(i);
-    return std::vector<int32_t>(span.begin(), span.end());
-  };
   EXPECT_EQ(classes(*set->train, 0), (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(classes(*set->train, 1), (std::vector<int32_t>{}));
   EXPECT_EQ(classes(*set->train, 2), (std::vector<int32_t>{2}));
@@ -167,6 +169,29 @@ TEST_F(Libsvm, HoldsOutATenthWhereThereIsNoTestFile) {
   EXPECT_EQ(two->train->size(), 1);
   EXPECT_EQ(two->test->size(), 1);
   EXPECT_ERROR(open("1 1:1\n"), "a single row");
+}
+
+/// Of rows with one to three numbers and as many classes, of which the largest comes first.
+TEST_F(Libsvm, RowsAreWholeWhereverTheyGo) {
+  constexpr std::array kSets{"5", "7,6", "9,5,8"};
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += kSets[static_cast<size_t>(i) % 3];
+    for (int k = 0; k <= i % 3; ++k) text += fmt::format(" {}:{}", 1 + i + k, i);
+    text += '\n';
+  }
+  const auto set = open(text);
+  const std::array<std::vector<int32_t>, 3> expected{{{0}, {1, 2}, {0, 3, 4}}};
+  for (const auto& split : {set->train, set->test}) {
+    for (int64_t row = 0; row < split->size(); ++row) {
+      const auto found = std::get<SparseRow>(split->sample(row, nullptr));
+      const int32_t i = found.columns[0];
+      EXPECT_EQ(classes(*split, row), expected[static_cast<size_t>(i) % 3]);
+      ASSERT_EQ(std::ssize(found.columns), 1 + i % 3);
+      EXPECT_EQ(found.columns.back(), i + i % 3);
+      EXPECT_EQ(found.values.back(), static_cast<float>(i));
+    }
+  }
 }
 
 TEST_F(Libsvm, NamesTheFileAndTheLine) {
