@@ -75,11 +75,10 @@ class Appender {
     append_classes(piece, begin, end);
     const auto [first, last] = range(piece.value_ends, begin, end);
     const size_t before = rows.values.size();
-    const auto take = [first, last](const auto& from, auto& to) {
-      to.insert(to.end(), from.data() + first, from.data() + last);
-    };
-    take(piece.values, rows.values);
-    take(piece.indices, rows.columns);
+    const auto values = std::span(piece.values).subspan(first, last - first);
+    const auto indices = std::span(piece.indices).subspan(first, last - first);
+    rows.values.insert(rows.values.end(), values.begin(), values.end());
+    rows.columns.insert(rows.columns.end(), indices.begin(), indices.end());
     const int32_t first_index = first_index_;  // in a register
     for (int32_t& column : std::span(rows.columns).subspan(before)) column -= first_index;
     append_ends(piece.value_ends, begin, end, before - first, rows.ends);
