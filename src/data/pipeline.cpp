@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/seconds_since.h"
 #include "core/threads.h"
 
 namespace crossbow::data {
@@ -138,8 +139,7 @@ const Batch& Pipeline::acquire(int64_t index) {
       return slot || cancelled_ || (index < next_ && !find(State::filling, index));
     });
     --waiting_;
-    waited_seconds_ +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    waited_seconds_ += seconds_since(begin);
     if (!slot && cancelled_) fail("batch {} is not waited for any more", index);
     if (!slot) fail("batch {} was served before, or the epoch began after it", index);
   }

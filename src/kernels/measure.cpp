@@ -4,12 +4,11 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "core/seconds_since.h"
 #include "core/text.h"
 
 namespace crossbow {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Small numbers of both signs in any element type.
 template <typename T>
@@ -52,9 +51,9 @@ double least_seconds(double enough, const F& run) {
   run();
   double least = 1e9, total = 0;
   for (int runs = 0; runs < 20 && (runs < 5 || total < enough); ++runs) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     run();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     least = std::min(least, seconds);
     total += seconds;
   }
@@ -77,10 +76,10 @@ class Trial {
     call_ = queue_->bind(kernel.bind, std::move(operands));
     give();
     queue_->finish();
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     give();
     queue_->finish();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     recorded_ = std::clamp(static_cast<int>(kLong / std::max(seconds, 1e-9)), 1, kMostRecorded);
     // In a training step it is recorded too: to give it costs nothing there, nor to wait for it.
     recording_ = queue_->record([&] {

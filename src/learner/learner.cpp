@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "core/seconds_since.h"
 #include "device/hogwild_sgd.h"
 
 namespace crossbow {
@@ -221,7 +222,7 @@ void Learner::timed_step(int worker, Step step, double lr, double pull, Route ro
   Queue& queue = workspaces_[static_cast<size_t>(worker)]->queue();
   update(queue, step.update, route);
   queue.finish();
-  seconds.back() += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds.back() += seconds_since(start);
 }
 
 }  // namespace crossbow

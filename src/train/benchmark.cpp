@@ -8,20 +8,15 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "core/seconds_since.h"
 #include "plan/tuner.h"
 
 namespace crossbow {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Small, so that the weights stay ordinary numbers however long the noise is learned.
 constexpr double kLearningRate = 1e-5;
 constexpr size_t kBatches = 8;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Rows of about as many numbers as those of the set, in any columns, or in one of each group.
 void draw_sparse_rows(const ModelSpec& spec, Rng& rng, std::array<Buffer, kFields>& fields) {
@@ -103,7 +98,7 @@ class Noise : public data::BatchSource {
 
 /// Batches a second over about `seconds`, of all learners together.
 double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double seconds) {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   Segment segment;
   segment.source = &noise;
   segment.epoch_batches = segment.batches = static_cast<int64_t>(losses.size());
@@ -122,7 +117,7 @@ double batch_rate(Engine& engine, Noise& noise, std::span<float> losses, double 
 std::vector<BenchmarkResult::OpTime> time_ops(Engine& engine, const Program& program, Noise& noise,
                                               double seconds) {
   std::vector<double> op_seconds(program.kernel_infos().size() + 1);
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   int64_t steps = 0;
   while (steps < 2 || seconds_since(start) < seconds) {
     engine.time_step(noise.step(steps), kLearningRate, op_seconds);
@@ -169,7 +164,7 @@ class Bench {
     batch_rate(*engine_, noise_, losses_, std::min(1.0, seconds / 4));  // warms caches and clocks
     Rates rates;
     const auto before = engine_->sync_seconds();
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     for (double& rate : rates.windows)
       rate = batch_rate(*engine_, noise_, losses_, seconds / kWindows);
     const double thread_seconds = seconds_since(start) * engine_->threads();

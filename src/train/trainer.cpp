@@ -2,43 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "comm/world.h"
 #include "core/error.h"
+#include "core/seconds_since.h"
 #include "core/text.h"
-#include "plan/named_tensors.h"
-#include "train/clock_config.h"
 #include "train/cluster.h"
-#include "train/config.h"
-#include "train/initial_weights.h"
 #include "train/recipe.h"
-#include "train/result.h"
 #include "train/run_data.h"
-#include "train/turns.h"
 
 namespace crossbow {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Afterwards the phase is the one of before, after an error too.
-struct KeptPhase {
-  ~KeptPhase() { progress.phase = phase; }
-  Progress& progress;
-  const Progress::Phase phase = progress.phase;
-};
-
-}  // namespace
 
 Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder* folder,
                  const Checkpoint* from, Throughput& throughput, Observer& observer)
     : observer_(observer),
-      start_(Clock::now()),
+      start_(std::chrono::steady_clock::now()),
       dataset_(open_data(config, from, observer)),
       config_(fitted(config, *dataset_, from)),
       graph_(config_.with_frozen(graph(spec_of(dataset_->info, config_.batch, config_.loss)))),
@@ -102,203 +80,6 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     observer.note(note);
   }
   tell_team();
-}
-
-/// A run that is asked to stop is then saved before a step is made with kernels nobody has chosen.
-bool Trainer::stop_timing(int64_t timed) {
-  observer_.progress.timed = timed;
-  observer_.progress.phase = Progress::Phase::timing_kernels;
-  return observer_.stop_requested();
-}
-
-void Trainer::make_team(const TeamConfig& team) {
-  const KeptPhase kept{observer_.progress};  // which changes while kernels are timed
-  team_.reset();
-  if (world_rank() > 0) share_choices();
-  team_ = std::make_unique<Team>(graph_, config_, team, *dataset_, *batches_, tuner_, models_);
-  models_ = team_->models;
-  if (world() && world_rank() == 0) share_choices();
-}
-
-void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
-  make_team(team);
-  position_.arrangement = team.arrangement;
-  position_.ranks = world_size();
-  Engine& engine = *team_->engine;
-  Replica first(engine.layout(), /*with_gradients=*/false);
-  if (from) {
-    restore(*from, engine.layout(), first);
-  } else {
-    initialise(engine.layout(), first, config_.seed);
-    if (const auto& init = config_.options.init) {
-      for (const std::string& note : start_from_file(*init, engine.layout(), first)) {
-        observer_.note(note);
-      }
-    }
-    for (const auto& [name, values] : config_.first_weights) {
-      write_named(engine.layout(), first, name, values);
-    }
-  }
-  expect_same_model(engine.layout(), first);
-  if (from) {
-    const bool same = from->position.arrangement.learners == team.arrangement.learners &&
-                      from->position.ranks == world_size();
-    if (!same && team.async) position_.engine.nodes.clear();
-    engine.restore(first, position_.engine, [&](std::vector<EngineBuffer> buffers) {
-      if (!same && team.async) return;  // all nodes begin with what was evaluated
-      std::erase_if(buffers, [&](const EngineBuffer& b) { return !same && !holds(*from, b); });
-      restore(*from, engine.layout(), buffers);
-    });
-  } else {
-    engine.start_from(first);
-  }
-  position_.engine = engine.state().place;
-}
-
-void Trainer::share_choices() {
-  using nlohmann::json;
-  tuner_.preset(json::parse(agreed(json(tuner_.choices()).dump())).get<Choices>());
-}
-
-bool Trainer::make(const LearnerChange& change) {
-  if (change.arrangement != position_.arrangement) {
-    if (!go_on_with(change.arrangement)) return false;
-    if (change.settled) tell_team();
-  }
-  position_.settled = change.settled;
-  return true;
-}
-
-void Trainer::lose(const LearnerLoss& loss) {
-  tell({loss.node, "as `fail` says", /*in_step=*/false});
-  const LostNode lost{loss.node, failure_of(config_.options, loss.node)};
-  position_.engine = position_.engine.without(lost, loss.noticed);
-  Arrangement rest = position_.arrangement;
-  --rest.learners;
-  go_on_with(rest, loss.learner);
-  write_settings();
-  tell_team();
-}
-
-bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost) {
-  const auto start = Clock::now();
-  Checkpoint before = state(engine().snapshot());
-  copy_values(before);
-  if (lost) drop_learner(before, *lost);
-  const TeamConfig next = config_.team(arrangement);
-  const EnginePlace place = position_.engine;
-  const Arrangement old = position_.arrangement;
-  position_.engine =
-      place.with_learners(next.learners(), engine().all_learners(), exchanges_by_now(next));
-  try {
-    arrange(next, &before);
-  } catch (const Error& e) {  // most likely memory is short, which has no error of its own
-    const bool is_trial = search_.ahead() == 0 && arrangement.learners > old.learners;
-    if (!is_trial) throw;
-    observer_.note(fmt::format("{} cannot be had: {}", text_of(arrangement), e.what()));
-    position_.engine = place;
-    arrange(config_.team(old), &before);
-    position_.seconds += seconds_since(start);
-    return false;
-  }
-  move_rate();
-  position_.seconds += seconds_since(start);
-  return true;
-}
-
-void Trainer::write_settings() {
-  if (folder_) folder_->write_plan(tuner_.choices());
-  write_config();
-}
-
-int64_t Trainer::exchanges_by_now(const TeamConfig& team) const {
-  return team.exchanges_before(position_.epoch, position_.batch, batches_->batches());
-}
-
-/// Of all images, where the noise is known.
-std::optional<double> Trainer::efficiency_now() const {
-  const auto noise = position_.engine.noise.images(config_.batch);
-  if (!noise) return {};
-  return efficiency(*noise, config_.batch, team_->engine->all_learners());
-}
-
-/// From now on towards what so many learners need.
-void Trainer::move_rate() {
-  const double factor = rate_factor(config_.lr_scaling, engine().all_learners(), efficiency_now());
-  const bool grows_from_0 = schedule_.warmup > 0 && recorder_.samples_seen() == 0;
-  const auto length = static_cast<int64_t>(kRateMoveEpochs * static_cast<double>(samples()));
-  position_.rate_factor =
-      position_.rate_factor.moving_to(factor, recorder_.samples_seen(), grows_from_0 ? 0 : length);
-}
-
-void Trainer::make_changes() {
-  const std::pair now(position_.epoch, position_.batch);
-  while (const auto change = search_.due(now, position_.settled)) {
-    const bool is_new = search_.ahead() == 0;
-    const Arrangement before = position_.arrangement;
-    if (!make(*change)) {
-      search_.refuse();
-      continue;
-    }
-    if (folder_ && is_new) folder_->learners().append(*change);  // before anything depends on it
-    if (position_.arrangement != before) write_settings();
-    search_.made(*change);
-  }
-}
-
-void Trainer::tell_team() {
-  const ThreadPlan& plan = team_->config.threads;
-  const std::string devices =
-      plan.devices == 1 ? "" : fmt::format(" on each of {} devices", plan.devices);
-  const std::string& sync = config_.options.sync;
-  const std::string alone =
-      engine().all_learners() == 1 && sync != "none" && !engine().synchronises()
-          ? fmt::format("; alone, `sync` {} is plain SGD", sync)
-          : "";
-  const std::vector<WorkerConfig>& workers = team_->config.workers;
-  const std::string who =
-      workers.empty() ? text_of(position_.arrangement) + devices : text_of(workers);
-  const std::string ranks =
-      world_size() > 1 ? fmt::format(" on each of {} ranks", world_size()) : "";
-  std::string settled;
-  for (const auto& [name, value] : settled_texts())
-    settled += fmt::format("; `{}` {}", name, value);
-  observer_.note(
-      fmt::format("{}{}: {}{}{}{}", who, ranks, plan.text(), alone, rate_text(), settled));
-}
-
-/// A new run saves at once, so that whatever ends it leaves one that can be gone on with.
-void Trainer::open_records() {
-  if (agreed(folder_ && folder_->is_new())) save(engine().snapshot());
-  if (!folder_) return;
-  folder_->open_records([this](std::string_view text) { observer_.note(text); });
-  folder_->write_plan(tuner_.choices());
-  write_config();
-}
-
-void Trainer::write_config() {
-  if (!folder_) return;
-  std::vector<std::string> notes;
-  const Settled settled = settled_texts();
-  if (!settled.empty() || !rate_text().empty()) {
-    notes.push_back(fmt::format("Of {}{}", count(engine().all_learners(), "learner"), rate_text()));
-  }
-  for (const auto& [name, value] : settled) notes.push_back(fmt::format("{} = {}", name, value));
-  folder_->write_config(config_.options, notes);
-}
-
-std::string Trainer::rate_text() const {
-  const double factor = position_.rate_factor.to;
-  return factor == 1 ? "" : fmt::format("; {:.3g} times the rate of one", factor);
-}
-
-Trainer::Settled Trainer::settled_texts() const {
-  TrainOptions settled = settled_options(config_.options, team_->config);
-  const bool has_states = team_->models.front()->parameters()->state_elements > 0;
-  if (has_states && (team_->config.sync || team_->config.async)) {
-    settled.bn_images = config_.bn_images(team_->config, /*states=*/true);
-  }
-  return crossbow::settled_texts(config_.options, settled);
 }
 
 TrainResult Trainer::run() {
@@ -366,7 +147,7 @@ bool Trainer::train_segment() {
   const int64_t until_drop =
       schedule_.next_drop(recorder_.samples_seen()) - recorder_.samples_seen();
   const int64_t iterations = (until_drop - 1) / (k * config_.batch) + 1;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   const double before = position_.seconds;
   int64_t left = search_.next_batch(position_.epoch, batches_->batches()) - first;
   if (const int64_t round = engine().round(); round > 0) {
@@ -483,7 +264,7 @@ void Trainer::report(int64_t first, int64_t done, bool whole) {
 
 /// The time that the model's batch-norm statistics take counts as training time.
 const Replica& Trainer::model() {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   const Replica& model = team_->model_at(recorder_.samples_seen());
   if (team_->statistics) position_.seconds += seconds_since(start);
   expect_same_model(engine().layout(), model);
@@ -545,122 +326,12 @@ bool Trainer::evaluate(EpochRecord& record) {
   return true;
 }
 
-Checkpoint Trainer::state(const Replica& model) const {
-  Checkpoint checkpoint;
-  checkpoint.options = config_.options;
-  checkpoint.options.retune = false;  // that was for this time
-  checkpoint.image = dataset_->info.image;
-  checkpoint.classes = dataset_->info.classes;
-  checkpoint.class_names = dataset_->info.class_names;
-  checkpoint.label = dataset_->info.label;
-  checkpoint.groups = dataset_->info.groups;
-  checkpoint.group_names = dataset_->info.group_names;
-  checkpoint.normalisation = dataset_->info.normalisation;
-  checkpoint.samples = samples();
-  checkpoint.position = position_;
-  checkpoint.position.wall_seconds += seconds_since(start_);
-  if (folder_) {
-    checkpoint.position.changes = folder_->learners().size() - search_.ahead();
-  }
-  checkpoint.history = history_;
-  checkpoint.plan = tuner_.choices();
-  store(team_->engine->layout(), model, checkpoint);
-  store(team_->engine->layout(), team_->engine->state().buffers, checkpoint);
-  return checkpoint;
-}
-
-void Trainer::save() {
-  if (saves_) save(model());
-}
-
-void Trainer::save(const Replica& model) {
-  if (!all_finite(engine().layout(), model, engine().state().buffers)) {
-    fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
-                    position_.step, recorder_.rate_at(position_.batch));
-  }
-  const std::vector<int32_t> own = engine().take_turns();
-  const auto turns = ranks_ ? ranks_->take_turns(own) : std::optional(encode_turns(own));
-  if (folder_) {
-    note_open_search();
-    if (!turns) folder_->forget_turns();
-    folder_->append_turns(turns.value_or(""),
-                          [this](std::string_view text) { observer_.note(text); });
-    folder_->sync();
-  }
-  Checkpoint checkpoint = state(model);
-  if (world()) gather_learners(checkpoint, engine().learners());
-  if (!folder_) return;
-  checkpoint.metrics_bytes = folder_->metrics_bytes();
-  checkpoint.turns_bytes = folder_->turns_bytes();
-  save_checkpoint(folder_->path(), checkpoint);
-  saved_ = position_;
-  save_timer_.restart();
-}
-
-/// A change that changes nothing: whoever goes on from an older checkpoint does not search before
-/// this place, and the steps up to here are the same again.
-void Trainer::note_open_search() {
-  const LearnerChange here{position_.epoch, position_.batch, position_.arrangement, false};
-  const auto& known = folder_->learners().changes();
-  const auto furthest = known.empty() ? std::pair<int64_t, int64_t>() : known.back().place();
-  if (!position_.settled && furthest < here.place()) folder_->learners().append(here);
-}
-
-void Trainer::keep_if_best() {
-  if (best_ && !history_.empty() && best_->beaten_by(history_.back())) best_->keep(history_.back());
-}
-
 bool Trainer::reached_target() const {
   return !history_.empty() && config_.is_reached_by(history_.back());
 }
 
 bool Trainer::out_of_patience() const {
   return evaluations_since_best(history_) >= config_.patience;
-}
-
-TrainResult Trainer::result(bool interrupted) const {
-  TrainResult r = result_of(config_, history_, position_, recorder_.samples_seen());
-  r.interrupted = interrupted;
-  r.tried = search_.tried();
-  r.nodes = position_.engine.nodes;
-  r.lost_nodes = position_.engine.lost;
-  if (world()) r.ranks = world_size();
-  r.workers = worker_reports();
-  if (config_.pace) r.virtual_seconds = position_.engine.virtual_time * mean_step_seconds(r);
-  r.stopped_early = !interrupted && position_.epoch < config_.epochs && !reached_target();
-  if (best_ && best_->epoch()) r.best_epoch_kept = best_->epoch()->epoch;
-  r.seconds = position_.wall_seconds + seconds_since(start_);
-  r.label = dataset_->info.label;
-  r.parameters = team_->engine->layout().trained();
-  r.frozen = team_->engine->layout().frozen();
-  r.memory = team_->memory;
-  return r;
-}
-
-/// As the virtual clock's pace says, or by all learners so far.
-double Trainer::mean_step_seconds(const TrainResult& r) const {
-  if (config_.pace->step_seconds > 0) return config_.pace->step_seconds;
-  double busy = 0, updates = 0;
-  for (const NodeState& node : r.nodes) {
-    busy += node.report.busy;
-    updates += static_cast<double>(node.report.updates);
-  }
-  if (updates > 0) return busy / updates;
-  const auto batches = static_cast<double>(position_.epoch * batches_->batches() + position_.batch);
-  return r.train_seconds * team_->memory.workers / std::max(batches, 1.0);
-}
-
-std::vector<WorkerReport> Trainer::worker_reports() const {
-  return crossbow::worker_reports(team_->config.workers, position_.engine, config_.batch,
-                                  config_.device.kind);
-}
-
-std::string Trainer::kept_checkpoint() const {
-  if (!folder_ || saved_.step == 0) return "";
-  const std::string which = saved_.batch == 0
-                                ? fmt::format("epoch {}", saved_.epoch)
-                                : fmt::format("step {} (epoch {})", saved_.step, saved_.epoch + 1);
-  return fmt::format("; {} keeps the checkpoint of {}", folder_->path().string(), which);
 }
 
 std::string Trainer::loss_became(double loss) const {
