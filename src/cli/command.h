@@ -1,14 +1,14 @@
-// What the commands share: how they register, read options and print.
+// What the commands share: how they register and read options.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "cli/output.h"
+#include "cli/results.h"
 #include "core/text.h"
 #include "train/options.h"
 
@@ -65,18 +65,5 @@ std::string sync_names();
 
 /// "crossbow X.Y.Z" on the first line, then what it is built with and uses on this machine.
 std::string version_text();
-
-/// JSON whose keys keep the order in which they were set.
-using Json = nlohmann::ordered_json;
-/// The one object that `--json` puts on standard output.
-void print_json(const Json& object);
-
-/// A fraction as "98.61 %".
-std::string percent(double fraction);
-/// ", top-5 92.10 %" and ", AUC 0.9634", or nothing where there is none.
-std::string top5_text(const std::optional<double>& top5);
-std::string auc_text(const std::optional<double>& auc);
-/// "RMSE 0.9203".
-std::string rmse_text(double rmse);
 
 }  // namespace crossbow::cli

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "cli/output.h"
+#include "core/text.h"
+
 namespace crossbow::cli {
 namespace {
 

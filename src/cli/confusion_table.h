@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/results.h"
 #include "train/confusion.h"
 
 namespace crossbow::cli {
