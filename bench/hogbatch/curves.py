@@ -49,18 +49,14 @@ def seconds_text(runs, loss):
     return f"{seconds:.1f}" if seconds < math.inf else "–"
 
 
-def over_epochs(record):
-    """As curve(), over epochs instead of seconds; of a record that knows the rows of its windows."""
-    ends = itertools.accumulate(window.get("rows", 0) for window in record["history"])
-    return [(rows / record["epoch_rows"], loss) for rows, (_, loss) in zip(ends, curve(record))]
-
-
-def knows_rows(record):
-    return bool(record.get("epoch_rows")) and all("rows" in w for w in record["history"])
+def over_epochs(record, epoch_rows):
+    """As curve(), over epochs instead of seconds."""
+    ends = itertools.accumulate(window["rows"] for window in record["history"])
+    return [(rows / epoch_rows, loss) for rows, (_, loss) in zip(ends, curve(record))]
 
 
 def draw(path, title, x_label, curves):
-    """The picture of losses by side, at its upper edge where they are among the largest twentieth."""
+    """The picture of losses by side, at its upper edge where they are among the largest 5 %."""
     longest = max(points[-1][0] for points in curves.values())
     values = [loss for points in curves.values() for _, loss in points]
     low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
@@ -68,7 +64,7 @@ def draw(path, title, x_label, curves):
     picture = chart.Chart(title, x_label, (0, longest), (low, high))
     for i in range(5):
         picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
-        picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
+        picture.tick(longest * i / 4, f"{longest * i / 4:.3g}")
     for number, (side, points) in enumerate(curves.items()):
         colour = chart.colour(number)
         picture.line([(x, min(y, high)) for x, y in points], colour)
@@ -78,8 +74,8 @@ def draw(path, title, x_label, curves):
 
 
 def plot(records, folder, name_of=str):
-    """Pictures of each data set, over seconds and over epochs, of the best rates with seed 1; of sides
-    that share a name, of the best one."""
+    """Pictures of each data set, over seconds and over epochs, of the best rates with seed 1; of
+    sides that share a name, of the best one."""
     for data, of_data in group(records, lambda job: job["data"]).items():
         sides = group(of_data, lambda job: name_of(job["side"]))
         best = {side: best_of(of)[0] for side, of in sides.items()}
@@ -88,6 +84,9 @@ def plot(records, folder, name_of=str):
         title = f"{name}: training loss"
         seconds = {side: curve(record) for side, record in best.items()}
         draw(folder / f"{name}-hogbatch.svg", title, "seconds of training", seconds)
-        epochs = {side: over_epochs(r) for side, r in best.items() if knows_rows(r)}
-        if epochs:
+        # A side that ends no epoch knows an epoch's rows from those that do.
+        epoch_rows = next((r["epoch_rows"] for r in of_data if r.get("epoch_rows")), None)
+        with_rows = {s: r for s, r in best.items() if all("rows" in w for w in r["history"])}
+        if with_rows and epoch_rows:
+            epochs = {side: over_epochs(r, epoch_rows) for side, r in with_rows.items()}
             draw(folder / f"{name}-hogbatch-epochs.svg", title, "epochs", epochs)

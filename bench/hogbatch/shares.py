@@ -1,5 +1,4 @@
-"""What the workers of a run did over time: their shares of updates and rows, of busy time, and their
-batches."""
+"""What the workers of a run did over time: shares of updates, of rows and of busy time, batches."""
 
 import math
 import pathlib
@@ -52,7 +51,7 @@ def batches(record):
     found = {}
     for w, worker in enumerate(record["workers"]):
         at_ends = [epoch["workers"][w]["batch"] for epoch in record["by_epoch"]]
-        sizes = [worker[BEGINS_AT[worker["kind"]]], *at_ends]
+        sizes = [worker[BEGINS_AT[worker["kind"]]] or at_ends[0], *at_ends]
         found[worker["kind"]] = list(zip(ends, map(math.log2, sizes)))
     return found
 
@@ -88,6 +87,6 @@ def plot_shares(records, folder, name_of):
         draw(f"{stem}-shares.svg", f"{name}, {side}: shares by epoch", curves(record), quarters)
         if all("batch" in worker for worker in record["by_epoch"][0]["workers"]):
             most = max(worker["batch_max"] for worker in record["workers"])
-            doubled = {i: str(2**i) for i in range(most.bit_length())}
+            doubled = {i: str(2**i) for i in range(math.ceil(math.log2(most)) + 1)}
             title = f"{name}, {side}: batches, first and after each epoch"
             draw(f"{stem}-batches.svg", title, batches(record), doubled)

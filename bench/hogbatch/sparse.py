@@ -85,16 +85,16 @@ def sides_of(args):
 
 
 def print_table(speeds):
-    """Ratios are medians of the rounds' ratios, since a round's sides share the machine's mood."""
+    """Ratios are of a round's sides, which share the machine's mood."""
     rows = []
     for side, found in speeds.items():
-        ratios = [one / other for one, other in zip(speeds[ONE], found)]
-        median = statistics.median(found)
-        spread = (max(found) - min(found)) / median
-        ratio = f"{statistics.median(ratios):.2f}×"
-        rows.append([NAMES[side], f"{median:,.0f}", ratio, f"{spread:.0%}", len(found)])
-    header = ["side", "rows/s, median", "Crossbow's one thread / it", "spread", "rounds"]
-    print(table(header, rows))
+        ours = side in (TWO, APART)
+        pairs = zip(found, speeds[ONE]) if ours else zip(speeds[ONE], found)
+        ratios = sorted(one / other for one, other in pairs)
+        ratio = f"{statistics.median(ratios):.3g}× ({ratios[0]:.3g}–{ratios[-1]:.3g})"
+        of_what = "it / one thread" if ours else "one thread / it"
+        rows.append([NAMES[side], f"{statistics.median(found):,.0f}", ratio, of_what, len(found)])
+    print(table(["side", "rows/s, median", "ratio: median (range)", "of", "rounds"], rows))
 
 
 def main():

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "core/error.h"
 #include "models/model.h"
 #include "train/benchmark.h"

@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/reporter.h"
+#include "cli/results.h"
 #include "data/check_pictures.h"
 #include "data/dataset.h"
 

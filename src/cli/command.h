@@ -8,7 +8,6 @@
 #include <string>
 
 #include "cli/output.h"
-#include "cli/results.h"
 #include "core/text.h"
 #include "train/options.h"
 

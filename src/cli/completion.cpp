@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "models/model.h"

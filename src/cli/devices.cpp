@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "core/machine.h"
 #include "device/device.h"
 #include "kernels/cpu/version.h"

@@ -5,6 +5,8 @@
 
 #include "cli/confusion_table.h"
 #include "cli/inference.h"
+#include "cli/results.h"
+#include "core/seconds_since.h"
 
 namespace crossbow::cli {
 namespace {
@@ -56,7 +58,7 @@ int run(const Flags& flags) {
   const TrainedModel model = flags.inference.model();
   const auto dataset = model.open_data();
   const Result result = evaluate(model, *dataset);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = seconds_since(start);
   const RunConfig& c = model.config();
   if (flags.json) {
     Json j{{"model", c.model},
@@ -64,7 +66,7 @@ int run(const Flags& flags) {
            {"samples", dataset->test->size()},
            {"test_accuracy", result.mean.accuracy ? Json(*result.mean.accuracy) : Json(nullptr)},
            {"test_loss", result.mean.loss},
-           {"seconds", seconds.count()}};
+           {"seconds", seconds}};
     if (result.mean.top5) j["test_top5"] = *result.mean.top5;
     if (result.mean.auc) j["test_auc"] = *result.mean.auc;
     if (result.classes) {

@@ -1,5 +1,6 @@
 // crossbow export
 #include "cli/command.h"
+#include "cli/results.h"
 #include "core/error.h"
 #include "train/checkpoint.h"
 #include "train/safetensors.h"

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/reporter.h"
+#include "cli/results.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "train/interrupt.h"

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "graph/dot.h"
 #include "graph/source.h"
 #include "models/model.h"

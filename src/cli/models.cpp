@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "core/text.h"
 #include "data/dataset.h"
 #include "graph/cost.h"

@@ -8,8 +8,10 @@
 #include <numeric>
 
 #include "cli/inference.h"
+#include "cli/results.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/seconds_since.h"
 #include "data/picture.h"
 
 namespace crossbow::cli {
@@ -214,11 +216,11 @@ int run(const Flags& flags) {
       print_line(picture, info);
     }
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = seconds_since(start);
   if (flags.json) {
     print_json({{"model", model.config().model},
                 {"predictions", std::move(predictions)},
-                {"seconds", seconds.count()}});
+                {"seconds", seconds}});
   }
   return failed ? 1 : 0;
 }

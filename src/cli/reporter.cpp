@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "comm/world.h"
 #include "core/error.h"
 #include "train/interrupt.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/results.h"
 #include "core/error.h"
 #include "train/config.h"
 #include "train/record_json.h"

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/reporter.h"
+#include "cli/results.h"
 #include "cli/train_summary.h"
 #include "comm/world.h"
 #include "core/error.h"
@@ -13,7 +14,6 @@
 #include "train/interrupt.h"
 #include "train/nodes_config.h"
 #include "train/recipe.h"
-#include "train/run_config.h"
 #include "train/train.h"
 
 namespace crossbow::cli {

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "core/error.h"
@@ -138,19 +137,19 @@ std::shared_ptr<const Split> keep_in_memory(Rows rows, Labels labels) {
 
 std::shared_ptr<const RowRoom> room_of(const Split& train, const Split& test, int64_t features) {
   constexpr double kSparse = 0.05;
-  std::vector<int64_t> rows_of;  // by length
+  std::vector<int64_t> rows_by_length;
   for (const Split* split : {&train, &test}) {
     for (int64_t i = 0; i < split->size(); ++i) {
       const size_t length = std::get<SparseRow>(split->sample(i, nullptr)).columns.size();
-      if (length >= rows_of.size()) rows_of.resize(length + 1);
-      ++rows_of[length];
+      if (length >= rows_by_length.size()) rows_by_length.resize(length + 1);
+      ++rows_by_length[length];
     }
   }
   auto room = std::make_shared<RowRoom>();
   room->most.reserve(static_cast<size_t>(train.size() + test.size() + 1));
   room->most.push_back(0);
-  for (int64_t length = std::ssize(rows_of) - 1; length >= 0; --length) {
-    for (int64_t i = 0; i < rows_of[static_cast<size_t>(length)]; ++i) {
+  for (int64_t length = std::ssize(rows_by_length) - 1; length >= 0; --length) {
+    for (int64_t i = 0; i < rows_by_length[static_cast<size_t>(length)]; ++i) {
       room->most.push_back(room->most.back() + length);
     }
   }

@@ -18,7 +18,7 @@ struct LibsvmRows {
   std::vector<float> values;  // one an index
   /// By row: where its labels and its values end.
   std::vector<int64_t> label_ends, value_ends;
-  int32_t least_index = std::numeric_limits<int32_t>::max(), largest_index = -1;
+  int32_t least_index = std::numeric_limits<int32_t>::max(), largest_index = -1;  // of all rows
   bool label_sets = false;         // some row has several labels
   int64_t line_without_label = 0;  // the first; 0 if there is none
 

@@ -79,7 +79,7 @@ class Appender {
     const auto indices = std::span(piece.indices).subspan(first, last - first);
     rows.values.insert(rows.values.end(), values.begin(), values.end());
     rows.columns.insert(rows.columns.end(), indices.begin(), indices.end());
-    const int32_t first_index = first_index_;  // in a register
+    const int32_t first_index = first_index_;  // which stores to columns cannot change
     for (int32_t& column : std::span(rows.columns).subspan(before)) column -= first_index;
     append_ends(piece.value_ends, begin, end, before - first, rows.ends);
   }
@@ -91,7 +91,7 @@ class Appender {
   Rows rows;
 
  private:
-  /// Of what ends there, row by row.
+  /// Where what belongs to the rows from `begin` up to `end` begins and ends.
   static std::pair<size_t, size_t> range(const std::vector<int64_t>& ends, int64_t begin,
                                          int64_t end) {
     const auto at = [&](int64_t row) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/seconds_since.h"
 #include "kernels/cpu/team.h"
 #include "kernels/measure.h"
 
@@ -19,8 +20,7 @@ double seconds_of(const F& run) {
   for (int i = 0; i < kRuns; ++i) {
     const auto start = std::chrono::steady_clock::now();
     run();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    least = std::min(least, seconds.count());
+    least = std::min(least, seconds_since(start));
   }
   return least;
 }

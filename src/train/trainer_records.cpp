@@ -1,4 +1,6 @@
 // What a run leaves: its folder's files, its checkpoints and its result.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "comm/world.h"

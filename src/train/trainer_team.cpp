@@ -1,4 +1,6 @@
 // The team of a run, and how it changes while the run goes on.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "comm/world.h"

@@ -171,25 +171,31 @@ TEST_F(Libsvm, HoldsOutATenthWhereThereIsNoTestFile) {
   EXPECT_ERROR(open("1 1:1\n"), "a single row");
 }
 
-/// Of rows with one to three numbers and as many classes, of which the largest comes first.
+/// Of rows with one to three numbers and as many classes, of which the largest comes first, in a
+/// file of two pieces.
 TEST_F(Libsvm, RowsAreWholeWhereverTheyGo) {
   constexpr std::array kSets{"5", "7,6", "9,5,8"};
   std::string text;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 160'000; ++i) {
     text += kSets[static_cast<size_t>(i) % 3];
     for (int k = 0; k <= i % 3; ++k) text += fmt::format(" {}:{}", 1 + i + k, i);
     text += '\n';
   }
+  ASSERT_GT(text.size(), size_t{4} << 20);
   const auto set = open(text);
+  EXPECT_EQ(set->train->size() + set->test->size(), 160'000);
   const std::array<std::vector<int32_t>, 3> expected{{{0}, {1, 2}, {0, 3, 4}}};
   for (const auto& split : {set->train, set->test}) {
     for (int64_t row = 0; row < split->size(); ++row) {
       const auto found = std::get<SparseRow>(split->sample(row, nullptr));
+      ASSERT_FALSE(found.columns.empty());
       const int32_t i = found.columns[0];
-      EXPECT_EQ(classes(*split, row), expected[static_cast<size_t>(i) % 3]);
+      ASSERT_EQ(classes(*split, row), expected[static_cast<size_t>(i) % 3]);
       ASSERT_EQ(std::ssize(found.columns), 1 + i % 3);
-      EXPECT_EQ(found.columns.back(), i + i % 3);
-      EXPECT_EQ(found.values.back(), static_cast<float>(i));
+      for (int32_t k = 0; k <= i % 3; ++k) {
+        ASSERT_EQ(found.columns[static_cast<size_t>(k)], i + k);
+        ASSERT_EQ(found.values[static_cast<size_t>(k)], static_cast<float>(i));
+      }
     }
   }
 }

@@ -140,8 +140,10 @@ class AsyncCampaign : public ::testing::Test {
     if (is_new) {
       double least = 1e9, most = 0;
       for (uint64_t seed = 1; seed <= 6; ++seed) {
-        TrainOptions o = options(plan);
-        o.seed = seed;
+        Plan here = plan;
+        here.elsewhere = false;
+        here.seed = seed;
+        const TrainOptions o = options(here);
         const double loss = *train(testing::faulty_tiny_net, o).final_test_loss;
         least = std::min(least, loss);
         most = std::max(most, loss);
