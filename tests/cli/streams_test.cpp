@@ -64,6 +64,15 @@ TEST_F(Streams, SignalsSaveAndGiveTheirExitCode) {
   }
 }
 
+/// `timeout` sends its signal to the program and then to the group that both are in.
+TEST_F(Streams, ATimeLimitSavesToo) {
+  const Outcome o = shell("timeout 3 " + crossbow_binary() +
+                          " train --model mlp:width=1024 --batch 256 --learners 1 --epochs 100 "
+                          "--out run");
+  EXPECT_EQ(o.code, 124) << o.err;
+  expect_says(o.err, "interrupted; go on with crossbow train --resume run\n");
+}
+
 /// The choice takes many seconds for a net like this.
 TEST_F(Streams, SignalsEndTheChoiceOfKernelsToo) {
   data::write_cifar10(path("cifar10"), 4);

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
 namespace crossbow {
 namespace {
 
@@ -28,6 +33,26 @@ TEST(Interrupt, HandlersLeaveTheStackAlone) {
     EXPECT_EQ(InterruptGuard::signal(), SIGHUP);
   }
   EXPECT_EQ(handlers_stack().ss_flags, before.ss_flags);
+}
+
+/// Exits with the first of two signals, if the second lets it.
+[[noreturn]] void raise_two(int first, int second, std::chrono::milliseconds between) {
+  const InterruptGuard guard;
+  raise(first);
+  std::this_thread::sleep_for(between);
+  raise(second);
+  std::_Exit(InterruptGuard::signal());
+}
+
+TEST(Interrupt, ASecondSignalEndsTheProcessButNotAtOnce) {
+  using std::chrono::milliseconds;
+  using ::testing::ExitedWithCode;
+  using ::testing::KilledBySignal;
+  EXPECT_EXIT(raise_two(SIGTERM, SIGTERM, milliseconds(0)), ExitedWithCode(SIGTERM), "");
+  EXPECT_EXIT(raise_two(SIGUSR1, SIGINT, milliseconds(0)), ExitedWithCode(SIGUSR1), "");
+  EXPECT_EXIT(raise_two(SIGTERM, SIGTERM, milliseconds(250)), KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(raise_two(SIGTERM, SIGINT, milliseconds(250)), KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(raise_two(SIGINT, SIGHUP, milliseconds(250)), ExitedWithCode(SIGINT), "");
 }
 
 }  // namespace
