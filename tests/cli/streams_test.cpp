@@ -66,11 +66,11 @@ TEST_F(Streams, SignalsSaveAndGiveTheirExitCode) {
 
 /// `timeout` sends its signal to the program and then to the group that both are in.
 TEST_F(Streams, ATimeLimitSavesToo) {
-  const Outcome o = shell("timeout 3 " + crossbow_binary() +
-                          " train --model mlp:width=1024 --batch 256 --learners 1 --epochs 100 "
-                          "--out run");
+  const Outcome o = shell("timeout 5 " + crossbow_binary() + ' ' +
+                          tiny("--model mlp:width=256 --epochs 1000000000 --out run"));
   EXPECT_EQ(o.code, 124) << o.err;
   expect_says(o.err, "interrupted; go on with crossbow train --resume run\n");
+  expect_saved();
 }
 
 /// The choice takes many seconds for a net like this.
