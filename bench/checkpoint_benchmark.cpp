@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/rng.h"
+#include "core/seconds_since.h"
 #include "device/sgd.h"
 #include "models/model.h"
 #include "plan/compiled_model.h"
@@ -31,7 +32,7 @@ namespace fs = std::filesystem;
 double seconds_of(const std::function<void()>& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 /// In MiB: now ("VmRSS:") or at most since reset_peak ("VmHWM:").

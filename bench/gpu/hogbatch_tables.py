@@ -6,7 +6,7 @@ import statistics
 from bench import table
 from bench.gpu.hogbatch import ALL
 from bench.gpu.jobs import fields_of
-from bench.hogbatch.curves import best_of, curve, rows_a_second, seconds_text
+from bench.hogbatch.curves import best_of, curve, epoch_rows_of, rows_a_second, seconds_text
 from bench.learning.results import group, select
 
 WORKERS = ("worker", "updates", "rows", "batches", "busy")
@@ -25,8 +25,7 @@ def median_of(runs, value):
 def losses(best):
     least = {side: median_of(runs, lambda r: curve(r)[-1][1]) for side, runs in best.items()}
     goals = [loss for side, loss in least.items() if ALL[side].alone] or list(least.values())
-    # A side that ends no epoch knows an epoch's rows from those that do.
-    known = [r["epoch_rows"] for runs in best.values() for r in runs if r["epoch_rows"]]
+    epoch_rows = epoch_rows_of([r for runs in best.values() for r in runs])
     goal = min(goals)
     header = ["side", "rate", "seeds", "least training loss", f"s to {goal:.4f}, the best alone"]
     rows = []
@@ -35,7 +34,7 @@ def losses(best):
         rows.append(
             [
                 *(side, f"{runs[0]['job']['rate']:g}", len(runs), f"{least[side]:.4f}"),
-                *(seconds_text(runs, goal), f"{known[0] / speed:.2f}" if known else "–"),
+                *(seconds_text(runs, goal), f"{epoch_rows / speed:.2f}" if epoch_rows else "–"),
                 f"{speed:,.0f}",
             ]
         )

@@ -55,22 +55,34 @@ def over_epochs(record, epoch_rows):
     return [(rows / epoch_rows, loss) for rows, (_, loss) in zip(ends, curve(record))]
 
 
-def draw(path, title, x_label, curves):
-    """The picture of losses by side, at its upper edge where they are among the largest 5 %."""
+def epoch_rows_of(records):
+    """A side that ends no epoch knows an epoch's rows from those that do; None if none does."""
+    return next((r["epoch_rows"] for r in records if r.get("epoch_rows")), None)
+
+
+def draw(path, title, x_label, curves, levels):
+    """Lines with their names; `levels` has texts by heights, of which the first is at the lower edge
+    and the last at the upper one, where a line stays that goes beyond."""
     longest = max(points[-1][0] for points in curves.values())
-    values = [loss for points in curves.values() for _, loss in points]
-    low, high = min(values), sorted(values)[int(0.95 * (len(values) - 1))]
-    high = max(high, low + 1e-3)  # all may be alike
+    low, high = min(levels), max(levels)
     picture = chart.Chart(title, x_label, (0, longest), (low, high))
+    for height, text in levels.items():
+        picture.level(height, text)
     for i in range(5):
-        picture.level(low + (high - low) * i / 4, f"{low + (high - low) * i / 4:.3f}")
         picture.tick(longest * i / 4, f"{longest * i / 4:.3g}")
-    for number, (side, points) in enumerate(curves.items()):
-        colour = chart.colour(number)
-        picture.line([(x, min(y, high)) for x, y in points], colour)
-        picture.legend(len(curves) - number, side, colour)
+    for number, (name, points) in enumerate(curves.items()):
+        picture.line([(x, min(y, high)) for x, y in points], chart.colour(number))
+        picture.legend(len(curves) - number, name, chart.colour(number))
     path.write_text(picture.text(), encoding="utf-8")
     log(f"wrote {path}")
+
+
+def loss_levels(curves):
+    """Five, up to the losses that are among the largest 5 %."""
+    values = sorted(loss for points in curves.values() for _, loss in points)
+    low, high = values[0], values[int(0.95 * (len(values) - 1))]
+    step = max(high - low, 1e-3) / 4  # all may be alike
+    return {low + step * i: f"{low + step * i:.3f}" for i in range(5)}
 
 
 def plot(records, folder, name_of=str):
@@ -82,11 +94,12 @@ def plot(records, folder, name_of=str):
         best = {side: record for side, record in best.items() if record["history"]}
         name = data.partition(".")[0]
         title = f"{name}: training loss"
-        seconds = {side: curve(record) for side, record in best.items()}
-        draw(folder / f"{name}-hogbatch.svg", title, "seconds of training", seconds)
-        # A side that ends no epoch knows an epoch's rows from those that do.
-        epoch_rows = next((r["epoch_rows"] for r in of_data if r.get("epoch_rows")), None)
-        with_rows = {s: r for s, r in best.items() if all("rows" in w for w in r["history"])}
-        if with_rows and epoch_rows:
-            epochs = {side: over_epochs(r, epoch_rows) for side, r in with_rows.items()}
-            draw(folder / f"{name}-hogbatch-epochs.svg", title, "epochs", epochs)
+        found = {side: curve(record) for side, record in best.items()}
+        path = folder / f"{name}-hogbatch.svg"
+        draw(path, title, "seconds of training", found, loss_levels(found))
+        rows = epoch_rows_of(of_data)
+        known = {s: r for s, r in best.items() if rows and all("rows" in w for w in r["history"])}
+        if known:
+            found = {side: over_epochs(record, rows) for side, record in known.items()}
+            path = folder / f"{name}-hogbatch-epochs.svg"
+            draw(path, title, "epochs", found, loss_levels(found))

@@ -1,10 +1,8 @@
 """What the workers of a run did over time: shares of updates, of rows and of busy time, batches."""
 
 import math
-import pathlib
 
-from bench import chart, log
-from bench.hogbatch.curves import best_of
+from bench.hogbatch.curves import best_of, draw
 from bench.learning.results import group
 
 EPOCHS_SHOWN = 5  # at least
@@ -56,22 +54,6 @@ def batches(record):
     return found
 
 
-def draw(path, title, found, levels):
-    """Lines over seconds of training; `levels` has texts by their heights."""
-    longest = max(points[-1][0] for points in found.values())
-    edges = (min(levels), max(levels))
-    picture = chart.Chart(title, "seconds of training", (0, longest), edges)
-    for height, text in levels.items():
-        picture.level(height, text)
-    for i in range(5):
-        picture.tick(longest * i / 4, f"{longest * i / 4:.0f}")
-    for number, (text, points) in enumerate(found.items()):
-        picture.line(points, chart.colour(number))
-        picture.legend(len(found) - number, text, chart.colour(number))
-    pathlib.Path(path).write_text(picture.text(), encoding="utf-8")
-    log(f"wrote {path}")
-
-
 def plot_shares(records, folder, name_of):
     """Pictures of each data set and algorithm with two workers, of the best batches and rate with
     seed 1, if it has ended enough epochs to draw."""
@@ -82,11 +64,12 @@ def plot_shares(records, folder, name_of):
         if len(record["by_epoch"]) < EPOCHS_SHOWN:
             continue
         name = data.partition(".")[0]
-        stem = folder / f"{name}-{side.replace(' ', '-')}"
+        stem, x_label = f"{name}-{side.replace(' ', '-')}", "seconds of training"
         quarters = {i / 4: f"{i / 4:.2f}" for i in range(5)}
-        draw(f"{stem}-shares.svg", f"{name}, {side}: shares by epoch", curves(record), quarters)
+        title = f"{name}, {side}: shares by epoch"
+        draw(folder / f"{stem}-shares.svg", title, x_label, curves(record), quarters)
         if all("batch" in worker for worker in record["by_epoch"][0]["workers"]):
             most = max(worker["batch_max"] for worker in record["workers"])
             doubled = {i: str(2**i) for i in range(math.ceil(math.log2(most)) + 1)}
             title = f"{name}, {side}: batches, first and after each epoch"
-            draw(f"{stem}-batches.svg", title, batches(record), doubled)
+            draw(folder / f"{stem}-batches.svg", title, x_label, batches(record), doubled)

@@ -46,12 +46,19 @@ struct Info {
 /// Of an Info's members: "shape [3, 32, 32] in 10 classes", or "943 users and 1,682 items".
 std::string shape_text(const Shape& image, int64_t classes, const std::vector<int64_t>& groups);
 
-/// What belongs to sample `i`, of things one after the other: those up to `ends[i]`.
+/// What belongs to the samples from `begin` up to `end`, of things one after the other: those of
+/// sample i end at `ends[i]`.
+template <typename T>
+std::span<const T> part(const std::vector<T>& all, const std::vector<int64_t>& ends, int64_t begin,
+                        int64_t end) {
+  const auto first = [&](int64_t i) {
+    return i == 0 ? 0 : static_cast<size_t>(ends[static_cast<size_t>(i - 1)]);
+  };
+  return std::span(all).subspan(first(begin), first(end) - first(begin));
+}
 template <typename T>
 std::span<const T> part(const std::vector<T>& all, const std::vector<int64_t>& ends, int64_t i) {
-  const auto at = static_cast<size_t>(i);
-  const auto begin = static_cast<size_t>(at == 0 ? 0 : ends[at - 1]);
-  return std::span(all).subspan(begin, static_cast<size_t>(ends[at]) - begin);
+  return part(all, ends, i, i + 1);
 }
 
 /// A row's numbers that are not 0.

@@ -2,7 +2,6 @@
 #include <iterator>
 #include <limits>
 #include <span>
-#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -72,16 +71,19 @@ class Appender {
 
   /// Rows from `begin` up to `end`, at once.
   void append(const LibsvmRows& piece, int64_t begin, int64_t end) {
+    if (begin == end) return;
     append_classes(piece, begin, end);
-    const auto [first, last] = range(piece.value_ends, begin, end);
-    const size_t before = rows.values.size();
-    const auto values = std::span(piece.values).subspan(first, last - first);
-    const auto indices = std::span(piece.indices).subspan(first, last - first);
+    const auto values = part(piece.values, piece.value_ends, begin, end);
+    const auto indices = part(piece.indices, piece.value_ends, begin, end);
+    const size_t before = rows.columns.size();
     rows.values.insert(rows.values.end(), values.begin(), values.end());
     rows.columns.insert(rows.columns.end(), indices.begin(), indices.end());
     const int32_t first_index = first_index_;  // which stores to columns cannot change
     for (int32_t& column : std::span(rows.columns).subspan(before)) column -= first_index;
-    append_ends(piece.value_ends, begin, end, before - first, rows.ends);
+    const auto ends = std::span(piece.value_ends)
+                          .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    const int64_t shift = std::ssize(rows.values) - ends.back();
+    for (const int64_t row_end : ends) rows.ends.push_back(row_end + shift);
   }
 
   std::shared_ptr<const Split> split() {
@@ -91,33 +93,16 @@ class Appender {
   Rows rows;
 
  private:
-  /// Where what belongs to the rows from `begin` up to `end` begins and ends.
-  static std::pair<size_t, size_t> range(const std::vector<int64_t>& ends, int64_t begin,
-                                         int64_t end) {
-    const auto at = [&](int64_t row) {
-      return row == 0 ? 0 : static_cast<size_t>(ends[static_cast<size_t>(row - 1)]);
-    };
-    return {at(begin), at(end)};
-  }
-  static void append_ends(const std::vector<int64_t>& ends, int64_t begin, int64_t end,
-                          size_t shift, std::vector<int64_t>& to) {
-    for (int64_t row = begin; row < end; ++row) {
-      to.push_back(ends[static_cast<size_t>(row)] + static_cast<int64_t>(shift));
-    }
-  }
-
   void append_classes(const LibsvmRows& piece, int64_t begin, int64_t end) {
-    const auto [first, last] = range(piece.label_ends, begin, end);
-    const size_t before = classes_.size();
-    for (size_t i = first; i < last; ++i) {
-      const auto found = std::lower_bound(names_.begin(), names_.end(), piece.labels[i]);
-      classes_.push_back(static_cast<int32_t>(found - names_.begin()));
-    }
-    if (!sets_) return;
-    append_ends(piece.label_ends, begin, end, before - first, class_ends_);
     for (int64_t row = begin; row < end; ++row) {
-      const auto [from, to] = range(piece.label_ends, row, row + 1);
-      std::ranges::sort(std::span(classes_).subspan(from + before - first, to - from));
+      const auto labels = part(piece.labels, piece.label_ends, row);
+      for (const int32_t label : labels) {
+        const auto found = std::lower_bound(names_.begin(), names_.end(), label);
+        classes_.push_back(static_cast<int32_t>(found - names_.begin()));
+      }
+      if (!sets_) continue;
+      std::sort(classes_.end() - std::ssize(labels), classes_.end());
+      class_ends_.push_back(std::ssize(classes_));
     }
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/seconds_since.h"
 #include "learner/quadratic.h"
 
 namespace crossbow::testing {
@@ -199,7 +200,7 @@ TEST(Engine, ProgressThatThrowsEndsTheRun) {
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 /// How much faster learners are that wait only where they must, than learners that wait for each
