@@ -3,8 +3,9 @@
 //   s ← s − lr·(gradient_scale·g + weight_decay·w);  next = s
 // with s of the shared weights, which is the slot "shared", and g of the gradient at w, which is
 // what the updating thread last took of them. So a program works on weights of its own, and this
-// one pass both gives and takes. One that overwrites puts w in the place of s on the right, and so
-// takes back what others have done since it took w.
+// one pass both gives and takes; or only gives, where the thread takes all before each step. One
+// that overwrites puts w in the place of s on the right, and so takes back what others have done
+// since it took w.
 // A layer of sparse rows has no copy of its weights: it reads and changes s where its rows are not
 // 0, and a pass over all would cost a hundred times as much.
 #pragma once

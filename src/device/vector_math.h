@@ -17,7 +17,7 @@ struct UpdateSpans {
   const void* gradient;
   SlotAddresses slots;                     // the optimizer's, in its order
   const void* central;                     // may be null where there is no pull
-  void* next;                              // may be `weights`
+  void* next;                              // may be `weights`; null with a live rule: not wanted
   const double* gradient_scale = nullptr;  // null: 1
   bool decay = true;                       // else the step's weight decay is not of these
 };

@@ -27,12 +27,14 @@ struct PreparedKernel {
   /// May be called many times, for other addresses; the calls are independent of each other.
   std::function<Call(Operands)> bind;
 
-  /// Of a kernel whose first output is the gradient of a parameter, in which a step touches few
-  /// elements: what to bind instead where nothing but the optimizer's step is done with that
-  /// gradient. It then has the optimizer's slots as further inputs, the parameter in the first
-  /// output's place, and changes those elements only. Null, itself or what it returns, where there
-  /// is no such thing.
+  /// Of a kernel whose first output is the gradient of a parameter: what to bind instead where
+  /// nothing but the optimizer's step is done with that gradient. It then has as further inputs the
+  /// parameter, what that is pulled towards, and the optimizer's slots, and the parameter's next
+  /// values in the first output's place. Null, itself or what it returns, where there is no such
+  /// thing.
   std::function<std::function<Call(Operands)>(const Optimizer&)> update;
+  /// `update` changes few of the elements, in place, and of live ones the shared.
+  bool updates_few = false;
   /// Others may write the parameters that it reads while it does (UpdateRule::live).
   bool reads_live = false;
 };

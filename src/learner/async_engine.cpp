@@ -54,8 +54,9 @@ AsyncEngine::AsyncEngine(std::span<CompiledModel* const> models,
         setup.batch.rows = worker->rows.back();
         setup.batch.sizes = worker->rows;
         setup.away = away(j);
-        const bool overwrites = live_ && worker->replica && algorithm->traits().overwrites;
-        if (overwrites) setup.optimizer = make_hogwild_sgd(setup.optimizer.weight_decay, true);
+        setup.takes_first = live_ && worker->replica;
+        if (setup.takes_first && algorithm->traits().overwrites)
+          setup.optimizer = make_hogwild_sgd(setup.optimizer.weight_decay, true);
       }
       (live_ ? setup.shared_slot : setup.shared_weights) =
           live_ ? nodes_.weights(0) : nodes_.read(j);

@@ -95,7 +95,7 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
 ReplicaView Learner::view(Route route) const {
   ReplicaView view;
   view.parameters = weights(route.from);
-  view.next_parameters = weights(route.to);
+  view.next_parameters = next_weights(route);
   view.gradients = (setup_.batch.splits > 1 ? part_gradients_ : gradients_).data();
   view.slots = addresses_of(slots_);
   if (setup_.shared_slot) view.slots[0] = setup_.shared_slot;
@@ -184,14 +184,16 @@ void Learner::update(Queue& queue, const UpdateStep& step, Route route) {
   const VectorMath& math = queue.math(dtype_);
   clip_.find_scale(math, gradients(), elements_);
   const std::byte* const central = setup_.pulls_to[static_cast<size_t>(route.from)];
+  std::byte* const next = next_weights(route);
   for (const auto& [first, elements, decay] : pieces_) {
     const int64_t at = first * static_cast<int64_t>(size_of(dtype_));
     SlotAddresses slots = addresses_of(slots_, at);
     if (setup_.shared_slot) slots[0] = setup_.shared_slot + at;
-    math.update(*setup_.optimizer.rule, step,
-                {weights(route.from) + at, gradients() + at, slots,
-                 central ? central + at : nullptr, weights(route.to) + at, clip_.scale(), decay},
-                elements);
+    math.update(
+        *setup_.optimizer.rule, step,
+        {weights(route.from) + at, gradients() + at, slots, central ? central + at : nullptr,
+         next ? next + at : nullptr, clip_.scale(), decay},
+        elements);
   }
 }
 

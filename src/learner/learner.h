@@ -45,6 +45,8 @@ struct LearnerSetup {
   std::byte* shared_weights = nullptr;
   /// Storage of the optimizer's one slot, which learners share; else each has slots of its own.
   std::byte* shared_slot = nullptr;
+  /// Of live weights: the learner takes the shared ones before each step, so that no step has to.
+  bool takes_first = false;
   /// What learners are pulled towards, else null: the two sides of a central model, where their
   /// weights have two sides as well, or the first alone.
   std::array<std::byte*, 2> pulls_to{};
@@ -166,6 +168,9 @@ class Learner {
   /// The worker's queue, in which a step of this learner may begin.
   Queue& begin(int worker);
   void update(Queue& queue, const UpdateStep& step, Route route);
+  std::byte* next_weights(Route route) const {
+    return setup_.takes_first ? nullptr : weights(route.to);
+  }
   void take_steps(Queue& queue, int worker, Step step, int64_t rows, Route route,
                   std::span<float> losses);
   /// Leaves the batch's gradient in gradients().

@@ -63,6 +63,12 @@ void gradient(GradientContext& c) {
   if (activation != Activation::none) {
     dy = activation_grad(dy, c.output(), activation);
   }
+  // Before the gradient of the weights, whose kernel may then update them.
+  if (c.wanted(0)) {
+    auto a = std::make_shared<DenseGradInputAttributes>();
+    a->shape = x.shape();
+    c.set(0, c.graph().append(kGradInput, {dy.value, weights.value}, a));
+  }
   const bool with_bias = node.has_input(2) && c.wanted(2);
   if (c.wanted(1) || with_bias) {
     auto a = std::make_shared<DenseGradWeightsAttributes>();
@@ -70,11 +76,6 @@ void gradient(GradientContext& c) {
     const Tensor dw = c.graph().append(kGradWeights, {x.value, dy.value}, a);
     c.set(1, dw);
     if (with_bias) c.set(2, dw.output(1));
-  }
-  if (c.wanted(0)) {
-    auto a = std::make_shared<DenseGradInputAttributes>();
-    a->shape = x.shape();
-    c.set(0, c.graph().append(kGradInput, {dy.value, weights.value}, a));
   }
 }
 

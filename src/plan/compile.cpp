@@ -205,16 +205,21 @@ class Compiler {
 
   /// Parameters that the kernel of their gradient updates by itself.
   void find_own_updates() {
-    if (!options_.update || !options_.updates_in_place) return;
+    if (!options_.update) return;
     for (const auto& [gradient, names] : gradients_) {
       const PreparedKernel& kernel = prepared_[gradient.node];
       if (!kernel.update || gradient.output != 0 || names.size() != 1) continue;
       const Value parameter{parameter_ids_.at(names[0]), 0};
       const bool last = last_reader(gradient) < 0 && last_reader(parameter) < gradient.node;
       if (!last || program_->parameters_->find(names[0])->layout != kernel.outputs[0]) continue;
-      if (options_.update->rule->live && !reads_live(parameter, kernel.outputs[0])) continue;
+      if (kernel.updates_few && !may_update_few(parameter, kernel.outputs[0])) continue;
       if (auto bind = kernel.update(*options_.update)) own_updates_[gradient.node] = bind;
     }
+  }
+
+  bool may_update_few(Value parameter, const Layout& layout) const {
+    return options_.updates_in_place &&
+           (!options_.update->rule->live || reads_live(parameter, layout));
   }
 
   /// Whether all that reads the parameter, as it is, may do so while others write it.
@@ -234,9 +239,9 @@ class Compiler {
     if (is_frozen(node)) return location(Memory::frozen, slot);
     if (!is_parameter(node)) return location(Memory::state, slot);
     const auto gradient = graph_.outputs().find("gradient:" + node.name);
-    const bool shared = options_.update && options_.update->rule->live &&
-                        gradient != graph_.outputs().end() &&
-                        own_updates_.count(gradient->second.node);
+    const bool shared =
+        options_.update && options_.update->rule->live && gradient != graph_.outputs().end() &&
+        own_updates_.count(gradient->second.node) && prepared_[gradient->second.node].updates_few;
     return location(shared ? Memory::slot : Memory::parameter, slot);
   }
 
@@ -406,11 +411,10 @@ class Compiler {
     const auto own_update = own_updates_.find(id);
     const bool updates = own_update != own_updates_.end();
     if (updates) {
-      for (size_t i = 0; i < options_.update->slots.size(); ++i)
-        inputs.push_back(in_replica(Memory::slot, gradient_slot(id), i));
+      for (const Stored& stored : read_by_update(gradient_slot(id))) inputs.push_back(stored);
       kernel.bind = own_update->second;
       begin_updates();
-      program_->in_place_ = true;
+      program_->in_place_ |= kernel.updates_few;
     }
     emit({node.name, std::string(node.op->name), {}, flops, is_backward(id), updates},
          std::move(kernel), inputs, outputs);
@@ -506,21 +510,28 @@ class Compiler {
   void update(const ParameterLayout::Slot& slot, const Stored& gradient) {
     use(gradient);
     const UpdateRule& rule = *options_.update->rule;
-    std::vector<Stored> inputs{in_replica(Memory::parameter, slot), gradient,
-                               in_replica(Memory::central, slot)};
-    for (size_t i = 0; i < options_.update->slots.size(); ++i)
-      inputs.push_back(in_replica(Memory::slot, slot, i));
+    std::vector<Stored> inputs{gradient};
+    for (const Stored& stored : read_by_update(slot)) inputs.push_back(stored);
     begin_updates();
     PreparedKernel kernel{std::vector<Layout>(inputs.size(), slot.layout), {slot.layout}};
     kernel.implementation = fmt::format("loops:{}", rule.name);
     kernel.bind = [&rule, math = &vector_math(kernels_, master_dtype()), n = slot.layout.elements(),
                    decay = slot.decays(options_.update->weight_decay)](Operands o) -> Call {
-      UpdateSpans spans{o.inputs[0], o.inputs[1], {}, o.inputs[2], o.outputs[0], nullptr, decay};
+      UpdateSpans spans{o.inputs[1], o.inputs[0], {}, o.inputs[2], o.outputs[0], nullptr, decay};
       std::copy(o.inputs.begin() + 3, o.inputs.end(), spans.slots.begin());
       return [=, &rule](const Step& step) { math->update(rule, step.update, spans, n); };
     };
     emit({slot.name, std::string(rule.name), {}, 0, true, true}, std::move(kernel), inputs,
          {in_replica(Memory::next_parameter, slot)});
+  }
+
+  /// Besides the gradient: the parameter, what it is pulled towards, and the optimizer's slots.
+  std::vector<Stored> read_by_update(const ParameterLayout::Slot& slot) const {
+    std::vector<Stored> read{in_replica(Memory::parameter, slot),
+                             in_replica(Memory::central, slot)};
+    for (size_t i = 0; i < options_.update->slots.size(); ++i)
+      read.push_back(in_replica(Memory::slot, slot, i));
+    return read;
   }
 
   Stored in_replica(Memory memory, const ParameterLayout::Slot& slot, size_t index = 0) const {

@@ -80,7 +80,7 @@ struct ReplicaView {
   std::byte *parameters = nullptr, *gradients = nullptr, *states = nullptr, *frozen = nullptr;
   SlotAddresses slots{};  // the optimizer's
   /// Where programs that update leave the weights: `parameters`, or another buffer, so that others
-  /// may read the old ones meanwhile.
+  /// may read the old ones meanwhile. Null with a live rule where nobody reads them.
   std::byte* next_parameters = nullptr;
   const std::byte* central = nullptr;  // what UpdateStep::pull pulls towards
 
@@ -106,7 +106,7 @@ struct CompileOptions {
   /// then a temporary like others.
   std::optional<Optimizer> update;
   /// The update leaves weights where they were, pulled towards nothing. Then a step may change few
-  /// of a parameter's elements (PreparedKernel::update).
+  /// of a parameter's elements (PreparedKernel::updates_few).
   bool updates_in_place = true;
   AlgorithmChooser* chooser = nullptr;
   /// Of the first program compiled for the model, which decides; absent for it.

@@ -1,5 +1,6 @@
-// The forward pass of dense layers by each instruction set, on weights in 16i64o blocks, against
-// sums in double.
+// Dense layers by each instruction set, on weights in 16i64o blocks: the forward pass and the
+// gradient of the weights against sums in double, and steps that follow upon the gradient at once
+// against passes over memory.
 #include <algorithm>
 #include <limits>
 
@@ -141,6 +142,118 @@ TEST_P(DenseLoops, AddInParts) {
   EXPECT_GE(relative_error(one_after_the_other), 4e-7);
 }
 
+/// The gradient of one block of weights, the second of 32 inputs and of 128 outputs.
+class DenseGradLoops : public LoopsTest {
+ protected:
+  static constexpr int64_t kInputs = 32, kOutputs = 128, kBlock = 16 * 64, kBegin = 3 * kBlock;
+
+  void SetUp() override {
+    LoopsTest::SetUp();
+    uint32_t stream = 0;
+    for (std::vector<float>* all : {&weights_, &other_, &more_})
+      *all = random_values<float>(kBegin + kBlock, ++stream);
+  }
+  void make(int64_t rows) {
+    x_ = random_values<float>(rows * kInputs, 4);
+    dy_ = random_values<float>(rows * kOutputs, 5);
+    args_ = {rows, kInputs, kOutputs, x_.data() + 16, dy_.data() + 64};
+  }
+  std::vector<float> gradient() const {
+    std::vector<float> dw(kBegin + kBlock);
+    loops_->dense_grad_weights(args_, dw.data() + kBegin);
+    return dw;
+  }
+
+  std::vector<float> weights_, other_, more_, x_, dy_;
+  DenseGradArgs args_{};
+};
+
+TEST_P(DenseGradLoops, AddUpRows) {
+  for (const int64_t rows : {1, 2, 3, 16, 61, 256}) {
+    make(rows);
+    const std::vector<float> dw = gradient();
+    for (int64_t i = 0; i < 16; ++i) {
+      for (int64_t o = 0; o < 64; ++o) {
+        double sum = 0, size = 0;
+        for (int64_t r = 0; r < rows; ++r) {
+          const double product =
+              double{args_.x[r * kInputs + i]} * double{args_.dy[r * kOutputs + o]};
+          sum += product;
+          size += std::abs(product);
+        }
+        ASSERT_NEAR(dw[kBegin + i * 64 + o], sum, 1e-6 * size)
+            << rows << " rows, " << i << ", " << o;
+      }
+    }
+  }
+}
+
+TEST_P(DenseGradLoops, AddUpColumns) {
+  make(21);
+  std::vector<float> db(kOutputs + 1, 42);
+  loops_->column_sums(dy_.data(), 21, kOutputs, db.data());
+  for (int64_t o = 0; o < kOutputs; ++o) {
+    double sum = 0;
+    for (int64_t r = 0; r < 21; ++r) sum += double{dy_[r * kOutputs + o]};
+    ASSERT_NEAR(db[o], sum, 1e-5) << o;
+  }
+  EXPECT_EQ(db.back(), 42) << "wrote past the end";
+}
+
+TEST_P(DenseGradLoops, StepAsAPassOverTheGradientDoes) {
+  make(16);
+  const std::vector<float> dw = gradient();
+  for (const bool nesterov : {false, true}) {
+    for (const bool with_velocity : {false, true}) {
+      for (const bool with_central : {false, true}) {
+        const SgdArgs args{0.1f, with_velocity ? 0.9f : 0, 0.01f,
+                           1,    with_central ? 0.3f : 0,  nesterov};
+        const auto stepped = [&](auto step) {
+          std::vector<float> velocity = other_, next = weights_;
+          step(SgdArrays{weights_.data(), dw.data(), with_velocity ? velocity.data() : nullptr,
+                         with_central ? more_.data() : nullptr, next.data()});
+          return std::pair(velocity, next);
+        };
+        EXPECT_EQ(stepped([&](SgdArrays a) {
+                    a.gradient = nullptr;
+                    loops_->dense_sgd_step(args_, args, a, kBegin);
+                  }),
+                  stepped([&](const SgdArrays& a) {
+                    loops_->sgd_step(args, a, kBegin, kBegin + kBlock);
+                  }));
+      }
+    }
+  }
+}
+
+TEST_P(DenseGradLoops, StepOnSharedWeightsAsAPassOverTheGradientDoes) {
+  make(16);
+  const std::vector<float> dw = gradient();
+  for (const bool overwrites : {false, true}) {
+    for (const float decay : {0.0f, 0.01f}) {
+      for (const bool takes : {false, true}) {
+        const SgdArgs args{0.1f, 0, decay, 1, 0, false};
+        const auto stepped = [&](auto step) {
+          std::vector<float> shared = other_, next = more_;
+          step(HogwildArrays{weights_.data(), dw.data(), shared.data(),
+                             takes ? next.data() : nullptr, overwrites});
+          return std::pair(shared, next);
+        };
+        const auto result = stepped([&](HogwildArrays a) {
+          a.gradient = nullptr;
+          loops_->dense_hogwild_step(args_, args, a, kBegin);
+        });
+        EXPECT_EQ(result, stepped([&](const HogwildArrays& a) {
+                    loops_->hogwild_step(args, a, kBegin, kBegin + kBlock);
+                  }));
+        EXPECT_NE(result.first, other_);
+        EXPECT_EQ(result.second != more_, takes);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, DenseGradLoops, instruction_sets(), instruction_set);
 INSTANTIATE_TEST_SUITE_P(InstructionSets, DenseLoops, instruction_sets(), instruction_set);
 
 }  // namespace

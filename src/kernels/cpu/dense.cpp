@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "core/error.h"
+#include "device/hogwild_sgd.h"
+#include "device/sgd.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/prepare.h"
+#include "kernels/cpu/sgd.h"
 #include "kernels/cpu/team.h"
 #include "kernels/measure.h"
 
@@ -168,28 +171,110 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
   return choose(c, key, std::move(candidates));
 }
 
-PreparedKernel prepare_grad_weights(const PrepareContext& c) {
-  const bool with_bias = c.node.attrs<DenseGradWeightsAttributes>().with_bias;
-  const Layout x = plain_of(c.input_type(0), c.precision);
-  const Layout dy = plain_of(c.input_type(1), c.precision);
-  const Layout bias = with_bias ? plain_of(c.node.outputs[1], DType::f32) : Layout{};
-  const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
-  const Desc weights = c.required[0] ? onednn::desc_of(*c.required[0])
-                                     : onednn::desc_any(c.node.outputs[0].shape, DType::f32);
+PreparedKernel library_grad_weights(const Layout& x, const Layout& dy, const Desc& weights,
+                                    const Layout& bias) {
+  const Desc bias_desc = bias.shape.rank() > 0 ? onednn::desc_of(bias) : Desc();
   const auto desc = onednn::dense_backward_weights(onednn::desc_of(as_rows(x)), weights, bias_desc,
                                                    onednn::desc_of(dy));
-
   PreparedKernel kernel{{x, dy}, {onednn::layout_of(desc.diff_weights_desc())}};
   std::vector<onednn::Wire> wires{
       onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
       onednn::input(1, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()),
       onednn::output(0, DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc())};
-  if (with_bias) {
+  if (bias.shape.rank() > 0) {
     kernel.outputs.push_back(bias);
     wires.push_back(onednn::output(1, DNNL_ARG_DIFF_BIAS, bias_desc));
   }
   return onednn::run_by<dnnl::inner_product_backward_weights>(desc, std::move(wires),
                                                               std::move(kernel));
+}
+
+/// The gradient of weights in whole blocks, block by block.
+class BlockGradient {
+ public:
+  BlockGradient(const Layout& dy, const Layout& weights, int threads)
+      : rows_(dy.shape[0]),
+        inputs_(weights.shape[1]),
+        outputs_(weights.shape[0]),
+        stride_(weights.strides[0]),
+        threads_(threads) {}
+
+  /// Calls f(gradient, begin) with each block of the weights and where its elements begin, and
+  /// adds up the gradient of the bias if there is one.
+  template <typename F>
+  void run(const Operands& o, const F& f) const {
+    const DenseGradArgs whole{rows_, inputs_, outputs_, as<float>(o.inputs[0]),
+                              as<float>(o.inputs[1])};
+    const int64_t of_inputs = inputs_ / 16;
+    parallel_for(threads_, outputs_ / 64 * of_inputs, [&](int64_t i) {
+      const int64_t output = i / of_inputs, input = i % of_inputs;
+      DenseGradArgs block = whole;
+      block.x += input * 16;
+      block.dy += output * 64;
+      f(block, output * stride_ + input * 16 * 64);
+    });
+    if (o.outputs.size() > 1)
+      loops().column_sums(whole.dy, rows_, outputs_, as<float>(o.outputs[1]));
+  }
+
+ private:
+  int64_t rows_, inputs_, outputs_, stride_;
+  int threads_;
+};
+
+std::function<Call(Operands)> bind_update(const BlockGradient& gradient,
+                                          const Optimizer& optimizer) {
+  const bool live = optimizer.rule == &kHogwildSgd;
+  if (!live && optimizer.rule != &kSgd) return nullptr;
+  return [gradient, live](Operands o) -> Call {
+    UpdateSpans spans{o.inputs[2], nullptr, {}, o.inputs[3], o.outputs[0]};
+    std::copy(o.inputs.begin() + 4, o.inputs.end(), spans.slots.begin());
+    if (live) {
+      return [=](const Step& step) {
+        gradient.run(o, [args = sgd_args(step.update), arrays = hogwild_arrays(step.update, spans)](
+                            const DenseGradArgs& block, int64_t begin) {
+          loops().dense_hogwild_step(block, args, arrays, begin);
+        });
+      };
+    }
+    return [=, arrays = sgd_arrays(spans)](const Step& step) {
+      gradient.run(o, [&, args = sgd_args(step.update)](const DenseGradArgs& block, int64_t begin) {
+        loops().dense_sgd_step(block, args, arrays, begin);
+      });
+    };
+  };
+}
+
+/// With the layouts of the library's.
+PreparedKernel loops_grad_weights(const PrepareContext& c, const PreparedKernel& library) {
+  PreparedKernel kernel{library.inputs, library.outputs};
+  kernel.implementation = loops_implementation();
+  const BlockGradient gradient(kernel.inputs[1], kernel.outputs[0], c.threads);
+  kernel.bind = [gradient](Operands o) -> Call {
+    return [=, dw = as<float>(o.outputs[0])](const Step&) {
+      gradient.run(o, [dw](const DenseGradArgs& block, int64_t begin) {
+        loops().dense_grad_weights(block, dw + begin);
+      });
+    };
+  };
+  kernel.update = [gradient](const Optimizer& optimizer) {
+    return bind_update(gradient, optimizer);
+  };
+  return kernel;
+}
+
+PreparedKernel prepare_grad_weights(const PrepareContext& c) {
+  constexpr int64_t kFewRows = 256;  // as quick as the library, and not less exact
+  const Layout x = plain_of(c.input_type(0), c.precision);
+  const Layout dy = plain_of(c.input_type(1), c.precision);
+  const bool with_bias = c.node.attrs<DenseGradWeightsAttributes>().with_bias;
+  const Layout bias = with_bias ? plain_of(c.node.outputs[1], DType::f32) : Layout{};
+  const Desc weights = c.required[0] ? onednn::desc_of(*c.required[0])
+                                     : onednn::desc_any(c.node.outputs[0].shape, DType::f32);
+  PreparedKernel library = library_grad_weights(x, dy, weights, bias);
+  const bool by_loops =
+      c.precision == DType::f32 && dy.shape[0] <= kFewRows && in_whole_blocks(library.outputs[0]);
+  return by_loops ? loops_grad_weights(c, library) : library;
 }
 
 const RegisterKernel kDense{"cpu", "dense", prepare_dense};

@@ -93,7 +93,7 @@ struct SgdArrays {
 struct HogwildArrays {
   const float *weights, *gradient;
   float* shared;  // by several threads
-  float* next;    // may be `weights`
+  float* next;    // may be `weights`; null where nobody reads it
   bool overwrites;
 };
 
@@ -110,6 +110,13 @@ struct DenseArgs {
   const float *x, *bias;  // bias may be null
   float* y;
   float least, most;  // y is clamped to
+};
+
+/// The gradient of such weights, of which one block is meant: x and dy point at its first input and
+/// output in the first row; rows are `inputs` and `outputs` elements apart.
+struct DenseGradArgs {
+  int64_t rows, inputs, outputs;
+  const float *x, *dy;
 };
 
 /// Of sparse rows: row r has those from extents[2r] to extents[2r + 1].
@@ -172,6 +179,15 @@ struct Loops {
   void (*dense)(const DenseArgs&, const float* w, int64_t first, int64_t begin, int64_t end);
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
+  /// dw[o, i] = Σ_r dy[r, o]·x[r, i] of a block of weights, added up in the order of the rows, and
+  /// what the steps above make of it at once: of the block whose elements begin at `begin`, and
+  /// without reading `gradient`.
+  void (*dense_grad_weights)(const DenseGradArgs&, float* dw);
+  void (*dense_sgd_step)(const DenseGradArgs&, const SgdArgs&, const SgdArrays&, int64_t begin);
+  void (*dense_hogwild_step)(const DenseGradArgs&, const SgdArgs&, const HogwildArrays&,
+                             int64_t begin);
+  /// db[o] = Σ_r dy[r, o] of `outputs` outputs.
+  void (*column_sums)(const float* dy, int64_t rows, int64_t outputs, float* db);
   /// y[r, o] = bias[o] + Σ value·weights[column, o], of the rows from `begin` to `end`.
   void (*sparse_dense)(const SparseDenseArgs&, int64_t begin, int64_t end);
   /// to[column, o] += factor·value·dy[r, o], of the outputs from `begin` to `end`.

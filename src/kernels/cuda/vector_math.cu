@@ -56,15 +56,16 @@ struct HogwildStep {
   Numbers numbers;
   const float *w, *g;
   volatile float* shared;
-  float* next;
+  float* next;  // may be null
 
   CROSSBOW_GPU void operator()(int64_t i) const {
     const UpdateStep& step = numbers.step();
     const bool overwrites = step.coefficients[kHogwildOverwrites] != 0;
     const float before = overwrites ? w[i] : shared[i];
     const float d = numbers.scale() * g[i] + numbers.weight_decay() * w[i];
-    next[i] = before - static_cast<float>(step.lr) * d;
-    shared[i] = next[i];
+    const float after = before - static_cast<float>(step.lr) * d;
+    shared[i] = after;
+    if (next) next[i] = after;
   }
 };
 

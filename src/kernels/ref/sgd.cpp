@@ -43,8 +43,9 @@ void hogwild_step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n
   for (int64_t i = 0; i < n; ++i) {
     const std::atomic_ref<T> s(shared[i]);
     const T before = overwrites ? w[i] : s.load(std::memory_order_relaxed);
-    next[i] = before - lr * (gradient_scale * g[i] + weight_decay * w[i]);
-    s.store(next[i], std::memory_order_relaxed);
+    const T after = before - lr * (gradient_scale * g[i] + weight_decay * w[i]);
+    s.store(after, std::memory_order_relaxed);
+    if (next) next[i] = after;
   }
 }
 

@@ -1,8 +1,10 @@
 // Dense layers whose weights lie as oneDNN wants them. Its forward pass adds up to 1,024 products
 // one after the other, which has twice the error of sums in parts. For the gradient of the input it
 // transposes the weights at each call, which costs more than the product itself at small batches.
+// The gradient of the weights is in registers when it is done, so the optimizer's step follows
+// there: at small batches a pass over memory of its own takes as long as the product.
+#include "kernels/cpu/simd/sgd.h"
 #include "kernels/cpu/simd/tables.h"
-#include "kernels/cpu/simd/vec.h"
 
 namespace crossbow::simd::CROSSBOW_ISA {
 namespace {
@@ -112,11 +114,74 @@ void dense_grad_input(const DenseBlocks& b, const float* w, const float* dy, flo
   }
 }
 
+/// Calls use(at, vector) with all vectors of a block's gradient.
+template <typename F>
+inline void gradient_of_block(const DenseGradArgs& a, F use) {
+  constexpr int kInputs = 4, kVectors = kLanes == 16 ? 4 : 2;
+  for (int64_t first = 0; first < kBlockInputs; first += kInputs) {
+    for (int64_t lane = 0; lane < kBlockOutputs; lane += kVectors * kLanes) {
+      F32 sums[kInputs][kVectors] = {};
+      const float *x = a.x + first, *dy = a.dy + lane;
+      for (int64_t row = 0; row < a.rows; ++row, x += a.inputs, dy += a.outputs) {
+        F32 d[kVectors];
+        for (int v = 0; v < kVectors; ++v) d[v] = load(dy + v * kLanes);
+#pragma GCC unroll 8
+        for (int i = 0; i < kInputs; ++i) {
+          const F32 value = broadcast(x[i]);
+          for (int v = 0; v < kVectors; ++v) sums[i][v] += value * d[v];
+        }
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kInputs; ++i) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v)
+          use((first + i) * kBlockOutputs + lane + v * kLanes, sums[i][v]);
+      }
+    }
+  }
+}
+
+void dense_grad_weights(const DenseGradArgs& a, float* dw) {
+  gradient_of_block(a, [&](int64_t at, F32 gradient) { store(dw + at, gradient); });
+}
+
+void dense_sgd_step(const DenseGradArgs& a, const SgdArgs& args, const SgdArrays& arrays,
+                    int64_t begin) {
+  gradient_of_block(a, [=](int64_t at, F32 gradient) {
+    const int64_t i = begin + at;
+    const F32 weight = load(arrays.weights + i);
+    F32 velocity = arrays.velocity ? load(arrays.velocity + i) : F32{};
+    const F32 central = arrays.central ? load(arrays.central + i) : weight;
+    store(arrays.next + i, sgd_next(args, weight, gradient, velocity, central));
+    if (arrays.velocity) store(arrays.velocity + i, velocity);
+  });
+}
+
+void dense_hogwild_step(const DenseGradArgs& a, const SgdArgs& args, const HogwildArrays& arrays,
+                        int64_t begin) {
+  constexpr int64_t kLine = 16, kAhead = 2 * kBlockInputs * kBlockOutputs;
+  gradient_of_block(a, [=](int64_t at, F32 gradient) {
+    if (at % kLine == 0) expect_to_write(arrays.shared + begin + at + kAhead);
+    hogwild_vector(args, arrays, begin + at, gradient);
+  });
+}
+
+void column_sums(const float* dy, int64_t rows, int64_t outputs, float* db) {
+  for (int64_t o = 0; o < outputs; ++o) db[o] = 0;
+  for (int64_t r = 0; r < rows; ++r, dy += outputs) {
+    for (int64_t o = 0; o < outputs; ++o) db[o] += dy[o];
+  }
+}
+
 }  // namespace
 
 void add_dense(Loops& loops) {
   loops.dense = dense;
   loops.dense_grad_input = dense_grad_input;
+  loops.dense_grad_weights = dense_grad_weights;
+  loops.dense_sgd_step = dense_sgd_step;
+  loops.dense_hogwild_step = dense_hogwild_step;
+  loops.column_sums = column_sums;
 }
 
 }  // namespace crossbow::simd::CROSSBOW_ISA
