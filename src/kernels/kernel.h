@@ -30,8 +30,8 @@ struct PreparedKernel {
   /// Of a kernel whose first output is the gradient of a parameter: what to bind instead where
   /// nothing but the optimizer's step is done with that gradient. It then has as further inputs the
   /// parameter, what that is pulled towards, and the optimizer's slots, and the parameter's next
-  /// values in the first output's place. Null, itself or what it returns, where there is no such
-  /// thing.
+  /// values in the first output's place. Weight decay is of the parameter, if there is any: it has
+  /// two dimensions or more. Null, itself or what it returns, where there is no such thing.
   std::function<std::function<Call(Operands)>(const Optimizer&)> update;
   /// `update` changes few of the elements, in place, and of live ones the shared.
   bool updates_few = false;

@@ -48,6 +48,8 @@ Learner::Learner(CompiledModel& model, const LearnerSetup& setup, Device& device
       done_(device.make_event()) {
   assert(setup.optimizer.slots.size() <= kMostSlots);
   if (programs_update_) expect_no_use_of_whole_gradient(setup);
+  assert(!setup.takes_first ||
+         (setup.shared_slot && setup.optimizer.rule->live && setup.batch.steps == 1));
   assert(!programs_update_ || (model.options().update->rule == setup.optimizer.rule &&
                                model.options().update->slots == setup.optimizer.slots));
   const ParameterLayout& layout = *model.parameters();

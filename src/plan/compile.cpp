@@ -412,12 +412,12 @@ class Compiler {
     const bool updates = own_update != own_updates_.end();
     if (updates) {
       for (const Stored& stored : read_by_update(gradient_slot(id))) inputs.push_back(stored);
-      kernel.bind = own_update->second;
       begin_updates();
       program_->in_place_ |= kernel.updates_few;
     }
     emit({node.name, std::string(node.op->name), {}, flops, is_backward(id), updates},
          std::move(kernel), inputs, outputs);
+    if (updates) program_->kernels_.back().update = own_update->second;
     if (may_lag(id)) let_lag();
     for (size_t i = 0; i < node.outputs.size() && !options_.update; ++i) {
       deliver_gradient({id, static_cast<int32_t>(i)});

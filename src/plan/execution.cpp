@@ -53,7 +53,8 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     for (Program::Location l : kernel.outputs) operands.outputs.push_back(address(l));
     operands.scratch = address(kernel.scratch);
     Queue& queue = workspace.queue();
-    Call call = queue.bind(kernel.prepared.bind, std::move(operands));
+    Call call =
+        queue.bind(kernel.update ? kernel.update : kernel.prepared.bind, std::move(operands));
     if (kernel.lag) {
       call = [&queue, call = std::move(call), lag = *kernel.lag](const Step& s) {
         queue.aside([&] { call(s); });

@@ -103,7 +103,7 @@ struct CompileOptions {
   bool reuse_memory = true;
   /// Ends the step with this optimizer's, by Step::update: each parameter is updated as soon as its
   /// gradient is there and nobody reads it any more, while both are in the cache. The gradient is
-  /// then a temporary like others.
+  /// then a temporary like others, or in no memory, where its kernel updates.
   std::optional<Optimizer> update;
   /// The update leaves weights where they were, pulled towards nothing. Then a step may change few
   /// of a parameter's elements (PreparedKernel::updates_few).
@@ -168,6 +168,7 @@ class Program {
   };
   struct Kernel {
     PreparedKernel prepared;
+    std::function<Call(Operands)> update;  // bound in place of that, if there is one
     std::vector<Location> inputs, outputs;
     Location scratch;
     /// Given aside (Queue::aside), and of those so many may be under way afterwards.

@@ -54,10 +54,13 @@ double copy_bandwidth(size_t working_set, int threads, Device& device) {
 Roofline measure_roofline(const Program& program, const UpdateTraffic& traffic, Device& device) {
   Roofline bound;
   size_t bytes = 0;
+  double at_once = 0;  // elements whose gradient is in no memory
   const auto kernels = program.prepared_kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Program::KernelInfo& info = program.kernel_infos()[i];
-    if (info.update || info.kind == "reorder") continue;  // counted below; no layer's work
+    const bool product = info.flops > 0 && !kernels[i]->updates_few;
+    if (info.update && product) at_once += static_cast<double>(kernels[i]->outputs[0].elements());
+    if ((info.update && !product) || info.kind == "reorder") continue;  // below; no layer's work
     const bool ours = kernels[i]->implementation.rfind("loops", 0) == 0;
     if (ours && info.flops == 0) {
       bytes += info.bytes;
@@ -68,10 +71,10 @@ Roofline measure_roofline(const Program& program, const UpdateTraffic& traffic, 
   bound.bandwidth = copy_bandwidth(program.arena_bytes(), program.threads(), device);
   bound.element_wise = static_cast<double>(bytes) / bound.bandwidth;
   const ParameterLayout& parameters = *program.parameters();
-  const double array_bytes = static_cast<double>(parameters.parameter_elements) *
-                             static_cast<double>(size_of(parameters.dtype));
+  const double element_bytes = static_cast<double>(size_of(parameters.dtype));
+  const double array_bytes = static_cast<double>(parameters.parameter_elements) * element_bytes;
   bound.update =
-      traffic.accesses * array_bytes /
+      (traffic.accesses * array_bytes - at_once * element_bytes) /
       copy_bandwidth(static_cast<size_t>(traffic.arrays * array_bytes), program.threads(), device);
   return bound;
 }

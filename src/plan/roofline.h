@@ -18,7 +18,8 @@ struct Roofline {
 };
 
 /// What a step's update must move, in passes over arrays as large as the parameters. As it stands,
-/// with one slot: read weights, gradient and slot, write weights and slot.
+/// with one slot: read weights, gradient and slot, write weights and slot. Kernels of gradients
+/// that update read no gradient, which measure_roofline takes off.
 struct UpdateTraffic {
   double accesses = 5;
   double arrays = 3;  // how many lie in memory

@@ -241,7 +241,7 @@ TEST_P(DenseGradLoops, StepOnSharedWeightsAsAPassOverTheGradientDoes) {
         };
         const auto result = stepped([&](HogwildArrays a) {
           a.gradient = nullptr;
-          loops_->dense_hogwild_step(args_, args, a, kBegin);
+          loops_->dense_hogwild_step(args_, args, a, kBegin, kBegin + kBlock);
         });
         EXPECT_EQ(result, stepped([&](const HogwildArrays& a) {
                     loops_->hogwild_step(args, a, kBegin, kBegin + kBlock);

@@ -10,19 +10,36 @@
 namespace crossbow::testing {
 namespace {
 
+constexpr double kRate = 0.3;
+
+Tensor weights(Graph& graph, Shape shape, const std::string& name) {
+  return parameter(graph, shape, Initialiser::uniform(-0.2f, 0.2f), name);
+}
+
+void end_with_loss(Graph& graph, Tensor y) {
+  graph.set_output("loss", mean_squared_error(y, input(graph, y.shape(), 1)).value);
+  differentiate(graph, graph.output("loss"));
+}
+
 /// Two layers of whole blocks, and a last one of three outputs.
 Graph net(int64_t rows) {
   Graph graph("net");
   Tensor x = input(graph, {rows, 64}, 0);
   for (const int64_t outputs : {128, 64, 3}) {
     const std::string name = "fc" + std::to_string(outputs);
-    const Initialiser drawn = Initialiser::uniform(-0.2f, 0.2f);
-    const Tensor weights = parameter(graph, {outputs, x.shape()[1]}, drawn, name + ".weight");
-    x = dense(x, weights, parameter(graph, {outputs}, drawn, name + ".bias"));
+    x = dense(x, weights(graph, {outputs, x.shape()[1]}, name + ".weight"),
+              weights(graph, {outputs}, name + ".bias"));
     if (outputs > 3) x = sigmoid(x);
   }
-  graph.set_output("loss", mean_squared_error(x, input(graph, x.shape(), 1)).value);
-  differentiate(graph, graph.output("loss"));
+  end_with_loss(graph, x);
+  return graph;
+}
+
+/// A layer that is passed twice.
+Graph net_of_tied_weights() {
+  Graph graph("tied");
+  const Tensor x = input(graph, {16, 64}, 0), w = weights(graph, {64, 64}, "fc.weight");
+  end_with_loss(graph, dense(sigmoid(dense(x, w, Tensor{})), w, Tensor{}));
   return graph;
 }
 
@@ -49,27 +66,36 @@ void copy(const Buffer& from, const Buffer& to) {
   std::memcpy(to.data(), from.data(), from.size());
 }
 
-/// A gradient, and then a pass over all weights: from the replica's to `next`.
-class TwoPasses {
+/// A gradient, and then passes over all weights.
+class Apart {
  public:
-  TwoPasses(int64_t rows, const Optimizer& optimizer, int threads = 1)
+  Apart(const Graph& graph, const Optimizer& optimizer, int threads = 1)
       : optimizer_(optimizer),
-        run_(net(rows), cpu(DType::f32, threads)),
-        slots_(layout(), true, optimizer.slots.size()) {}
+        run_(graph, cpu(DType::f32, threads)),
+        slots_(layout(), true, optimizer.slots.size()) {
+    for (const Buffer& slot : slots()) draw(layout(), slot, 2);
+  }
 
   const ParameterLayout& layout() const { return *run_.program().parameters(); }
   const Replica& replica() const { return run_.replica(); }
   std::span<const Buffer> slots() const { return slots_.slots; }
   GraphRun& gradient() { return run_; }
 
+  /// From the replica's weights to `next`.
   void step(const UpdateStep& step, const std::byte* central, std::byte* next) {
     run_.run();
-    vector_math("cpu", DType::f32)
-        .update(*optimizer_.rule, step,
-                {replica().parameters.data(), replica().gradients.data(), addresses_of(slots()),
-                 central, next},
-                layout().parameter_elements);
+    for (const auto& [first, elements, decay] :
+         layout().pieces(optimizer_, layout().parameter_elements)) {
+      const int64_t at = first * static_cast<int64_t>(sizeof(float));
+      vector_math("cpu", DType::f32)
+          .update(*optimizer_.rule, step,
+                  {replica().parameters.data() + at, replica().gradients.data() + at,
+                   addresses_of(slots(), at), central ? central + at : nullptr, next + at, nullptr,
+                   decay},
+                  elements);
+    }
   }
+  void step_in_place() { step(optimizer_.at(kRate), nullptr, replica().parameters.data()); }
 
  private:
   const Optimizer optimizer_;
@@ -80,86 +106,144 @@ class TwoPasses {
 class DenseUpdate : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (updates_at_once(*Program::compile(net(16), updating(make_sgd()))) == 0)
-      GTEST_SKIP() << "the library of this machine has no weights in the blocks of our loops";
+    const auto layout = Program::compile(net(16), cpu())->parameters();
+    const std::vector<Layout::Block> ours{{1, 16}, {0, 64}};
+    if (layout->find("fc128.weight")->layout.blocks != ours)
+      GTEST_SKIP() << "this machine's library has other blocks of weights than our loops";
+  }
+
+  /// Three steps.
+  static void expect_same_bits(const Graph& graph, const Optimizer& optimizer, int threads,
+                               int64_t layers) {
+    GraphRun at_once(graph, updating(optimizer, threads));
+    EXPECT_EQ(updates_at_once(at_once.program()), layers);
+    at_once.step().update = optimizer.at(kRate);
+    Apart apart(graph, optimizer, threads);
+    const std::span<const Buffer> slots = apart.slots();
+    for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], at_once.replica().slots[i]);
+    for (int step = 0; step < 3; ++step) {
+      at_once.run();
+      apart.step_in_place();
+      EXPECT_EQ(at_once.scalar("loss"), apart.gradient().scalar("loss")) << step;
+      EXPECT_TRUE(same_bytes(at_once.replica().parameters, apart.replica().parameters)) << step;
+      for (size_t i = 0; i < slots.size(); ++i)
+        EXPECT_TRUE(same_bytes(at_once.replica().slots[i], slots[i])) << step;
+    }
   }
 };
 
 /// Slots hold what a live rule finds there: weights that others have changed.
 TEST_F(DenseUpdate, HasTheBitsOfAPassOverAllWeights) {
+  const WeightDecay of_matrices(0.01, /*of_vectors=*/false);
   for (const Optimizer& optimizer :
-       {make_sgd(), make_sgd({.momentum = 0.9, .weight_decay = 0.01}), some_optimizer(),
-        make_hogwild_sgd(0), make_hogwild_sgd(0.01), make_hogwild_sgd(0.01, /*overwrites=*/true)}) {
+       {make_sgd(), make_sgd({.momentum = 0.9, .weight_decay = of_matrices}), some_optimizer(),
+        make_hogwild_sgd(0), make_hogwild_sgd(of_matrices),
+        make_hogwild_sgd(0.01, /*overwrites=*/true)}) {
     for (const auto& [rows, threads] : {std::pair(16, 1), {5, 2}, {256, 2}}) {
       SCOPED_TRACE(std::string(optimizer.rule->name) + ", rows " + std::to_string(rows));
-      GraphRun at_once(net(rows), updating(optimizer, threads));
-      EXPECT_EQ(updates_at_once(at_once.program()), 2);
-      TwoPasses apart(rows, optimizer, threads);
-      for (size_t i = 0; i < apart.slots().size(); ++i) {
-        draw(apart.layout(), apart.slots()[i], 2);
-        copy(apart.slots()[i], at_once.replica().slots[i]);
-      }
-      at_once.step().update = optimizer.at(0.3);
-      for (int step = 0; step < 3; ++step) {
-        at_once.run();
-        apart.step(optimizer.at(0.3), nullptr, apart.replica().parameters.data());
-        EXPECT_EQ(at_once.scalar("loss"), apart.gradient().scalar("loss")) << step;
-        EXPECT_TRUE(same_bytes(at_once.replica().parameters, apart.replica().parameters)) << step;
-        for (size_t i = 0; i < apart.slots().size(); ++i)
-          EXPECT_TRUE(same_bytes(at_once.replica().slots[i], apart.slots()[i])) << step;
-      }
+      expect_same_bits(net(rows), optimizer, threads, /*layers=*/2);
     }
+  }
+}
+
+TEST_F(DenseUpdate, IsNotOfManyRowsNorOfWeightsThatTwoLayersHave) {
+  expect_same_bits(net(257), some_optimizer(), 1, /*layers=*/0);
+  expect_same_bits(net_of_tied_weights(), some_optimizer(), 1, /*layers=*/0);
+}
+
+/// Steps of few rows and of many, in turns, on the same weights.
+TEST_F(DenseUpdate, SharesWeightsAndSlotsWithAPass) {
+  const Optimizer optimizer = some_optimizer();
+  GraphRun few(net(16), updating(optimizer)), few_apart(net(16), cpu());
+  CompileOptions options = updating(optimizer);
+  options.parameters = few.program().parameters();
+  GraphRun many(net(300), options);
+  options.update.reset();
+  GraphRun many_apart(net(300), options);
+  const auto hand_over = [](const GraphRun& from, const GraphRun& to) {
+    copy(from.replica().parameters, to.replica().parameters);
+    copy(from.replica().slots[0], to.replica().slots[0]);
+  };
+  for (GraphRun* run : {&few, &many, &few_apart, &many_apart})
+    run->step().update = optimizer.at(kRate);
+  for (int step = 0; step < 2; ++step) {
+    few.run();
+    hand_over(few, many);
+    many.run();
+    hand_over(many, few);
+    few_apart.run();
+    few_apart.update();
+    hand_over(few_apart, many_apart);
+    many_apart.run();
+    many_apart.update();
+    hand_over(many_apart, few_apart);
+    EXPECT_TRUE(same_bytes(few.replica().parameters, few_apart.replica().parameters)) << step;
+    EXPECT_TRUE(same_bytes(few.replica().slots[0], few_apart.replica().slots[0])) << step;
   }
 }
 
 class DenseUpdateElsewhere : public DenseUpdate {
  protected:
-  /// One step of a program that updates, on the memory of `apart`, whose slots are `slots` in it.
-  static void run_at_once(TwoPasses& apart, const Optimizer& optimizer,
-                          std::span<const Buffer> slots, const UpdateStep& update,
-                          const std::byte* central, std::byte* next) {
-    CompileOptions options = updating(optimizer);
+  explicit DenseUpdateElsewhere(const Optimizer& optimizer = some_optimizer())
+      : optimizer_(optimizer),
+        apart_(net(16), optimizer),
+        next_(apart_.layout(), true, 1),
+        expected_(apart_.layout()),
+        central_(apart_.layout()) {
+    draw(apart_.layout(), central_.parameters, 3);
+    copy(apart_.slots()[0], next_.slots[0]);
+  }
+
+  /// One step of a program that updates, on the weights of `apart_` and the slot of `next_`.
+  void run_at_once(const UpdateStep& update, std::byte* next) {
+    CompileOptions options = updating(optimizer_);
     options.updates_in_place = false;
     const auto program = Program::compile(net(16), options);
-    EXPECT_EQ(updates_at_once(*program), 2);
+    ASSERT_EQ(updates_at_once(*program), 2);
     const Workspace workspace(find_device("cpu"), program->arena_bytes(), program->input_bytes());
-    ReplicaView view = apart.replica();
-    view.slots = addresses_of(slots);
-    view.central = central;
+    ReplicaView view = apart_.replica();
+    view.slots = addresses_of(next_.slots);
+    view.central = central_.parameters.data();
     view.next_parameters = next;
-    Step step = apart.gradient().step();
+    Step step = apart_.gradient().step();
     step.update = update;
     Execution(program, view, workspace).run(step);
   }
+  void expect_as_apart(const UpdateStep& step) {
+    run_at_once(step, next_.parameters.data());
+    apart_.step(step, central_.parameters.data(), expected_.parameters.data());
+    EXPECT_TRUE(same_bytes(next_.parameters, expected_.parameters));
+    EXPECT_TRUE(same_bytes(next_.slots[0], apart_.slots()[0]));
+  }
+
+  const Optimizer optimizer_;
+  Apart apart_;
+  Replica next_, expected_, central_;
 };
 
 TEST_F(DenseUpdateElsewhere, LeavesWeightsThatArePulledTowardsOthers) {
-  const Optimizer optimizer = some_optimizer();
-  TwoPasses apart(16, optimizer);
-  const Replica central(apart.layout()), next(apart.layout(), true, 1), expected(apart.layout());
-  draw(apart.layout(), central.parameters, 3);
-  draw(apart.layout(), apart.slots()[0], 2);
-  copy(apart.slots()[0], next.slots[0]);
-  const UpdateStep step = optimizer.at(0.3, /*pull=*/0.4);
-  run_at_once(apart, optimizer, next.slots, step, central.parameters.data(),
-              next.parameters.data());
-  apart.step(step, central.parameters.data(), expected.parameters.data());
-  EXPECT_TRUE(same_bytes(next.parameters, expected.parameters));
-  EXPECT_TRUE(same_bytes(next.slots[0], apart.slots()[0]));
-  EXPECT_FALSE(same_bytes(next.parameters, apart.replica().parameters));
+  expect_as_apart(optimizer_.at(kRate, /*pull=*/0.4));
+  EXPECT_FALSE(same_bytes(next_.parameters, apart_.replica().parameters));
 }
 
-TEST_F(DenseUpdateElsewhere, LeavesNoWeightsWhereNobodyReadsThem) {
-  const Optimizer optimizer = make_hogwild_sgd(0.01);
-  TwoPasses apart(16, optimizer);
-  const Replica shared(apart.layout(), true, 1), before(apart.layout()), taken(apart.layout());
-  draw(apart.layout(), apart.slots()[0], 2);
-  copy(apart.slots()[0], shared.slots[0]);
-  copy(apart.replica().parameters, before.parameters);
-  run_at_once(apart, optimizer, shared.slots, optimizer.at(0.3), nullptr, nullptr);
-  EXPECT_TRUE(same_bytes(apart.replica().parameters, before.parameters));
-  apart.step(optimizer.at(0.3), nullptr, taken.parameters.data());
-  EXPECT_TRUE(same_bytes(shared.slots[0], apart.slots()[0]));
+TEST_F(DenseUpdateElsewhere, ReadsNothingThatItIsNotPulledTowards) {
+  std::ranges::fill(
+      std::span(central_.parameters.as<float>(), central_.parameters.size() / sizeof(float)), NAN);
+  expect_as_apart(optimizer_.at(kRate));
+}
+
+class LiveDenseUpdate : public DenseUpdateElsewhere {
+ protected:
+  LiveDenseUpdate() : DenseUpdateElsewhere(make_hogwild_sgd(0.01)) {}
+};
+
+TEST_F(LiveDenseUpdate, LeavesNoWeightsWhereNobodyReadsThem) {
+  const Replica before(apart_.layout());
+  copy(apart_.replica().parameters, before.parameters);
+  run_at_once(optimizer_.at(kRate), nullptr);
+  EXPECT_TRUE(same_bytes(apart_.replica().parameters, before.parameters));
+  apart_.step(optimizer_.at(kRate), nullptr, expected_.parameters.data());
+  EXPECT_TRUE(same_bytes(next_.slots[0], apart_.slots()[0]));
 }
 
 }  // namespace

@@ -199,6 +199,8 @@ class BlockGradient {
         stride_(weights.strides[0]),
         threads_(threads) {}
 
+  int64_t elements() const { return outputs_ * inputs_; }
+
   /// Calls f(gradient, begin) with each block of the weights and where its elements begin, and
   /// adds up the gradient of the bias if there is one.
   template <typename F>
@@ -231,14 +233,15 @@ std::function<Call(Operands)> bind_update(const BlockGradient& gradient,
     std::copy(o.inputs.begin() + 4, o.inputs.end(), spans.slots.begin());
     if (live) {
       return [=](const Step& step) {
-        gradient.run(o, [args = sgd_args(step.update), arrays = hogwild_arrays(step.update, spans)](
-                            const DenseGradArgs& block, int64_t begin) {
-          loops().dense_hogwild_step(block, args, arrays, begin);
+        gradient.run(o, [args = sgd_args(step.update), arrays = hogwild_arrays(step.update, spans),
+                         end = gradient.elements()](const DenseGradArgs& block, int64_t begin) {
+          loops().dense_hogwild_step(block, args, arrays, begin, end);
         });
       };
     }
-    return [=, arrays = sgd_arrays(spans)](const Step& step) {
-      gradient.run(o, [&, args = sgd_args(step.update)](const DenseGradArgs& block, int64_t begin) {
+    return [=](const Step& step) {
+      gradient.run(o, [args = sgd_args(step.update), arrays = sgd_arrays(step.update, spans)](
+                          const DenseGradArgs& block, int64_t begin) {
         loops().dense_sgd_step(block, args, arrays, begin);
       });
     };

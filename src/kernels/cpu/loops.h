@@ -180,12 +180,12 @@ struct Loops {
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
   /// dw[o, i] = Σ_r dy[r, o]·x[r, i] of a block of weights, added up in the order of the rows, and
-  /// what the steps above make of it at once: of the block whose elements begin at `begin`, and
-  /// without reading `gradient`.
+  /// what the steps above make of it at once: of the block whose elements begin at `begin`, of
+  /// weights up to `end`, and without reading `gradient`.
   void (*dense_grad_weights)(const DenseGradArgs&, float* dw);
   void (*dense_sgd_step)(const DenseGradArgs&, const SgdArgs&, const SgdArrays&, int64_t begin);
   void (*dense_hogwild_step)(const DenseGradArgs&, const SgdArgs&, const HogwildArrays&,
-                             int64_t begin);
+                             int64_t begin, int64_t end);
   /// db[o] = Σ_r dy[r, o] of `outputs` outputs.
   void (*column_sums)(const float* dy, int64_t rows, int64_t outputs, float* db);
   /// y[r, o] = bias[o] + Σ value·weights[column, o], of the rows from `begin` to `end`.

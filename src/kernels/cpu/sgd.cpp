@@ -16,9 +16,10 @@ SgdArgs sgd_args(const UpdateStep& step, double gradient_scale) {
       static_cast<float>(step.pull),         step.coefficients[kSgdNesterov] != 0};
 }
 
-SgdArrays sgd_arrays(const UpdateSpans& spans) {
+SgdArrays sgd_arrays(const UpdateStep& step, const UpdateSpans& spans) {
   return {static_cast<const float*>(spans.weights), static_cast<const float*>(spans.gradient),
-          static_cast<float*>(spans.slots[0]), static_cast<const float*>(spans.central),
+          static_cast<float*>(spans.slots[0]),
+          step.pull == 0 ? nullptr : static_cast<const float*>(spans.central),
           static_cast<float*>(spans.next)};
 }
 
@@ -36,7 +37,7 @@ double scale_of(const UpdateSpans& spans) {
 
 void step_of(const UpdateStep& step, const UpdateSpans& spans, int64_t n) {
   const SgdArgs args = sgd_args(step, scale_of(spans));
-  const SgdArrays arrays = sgd_arrays(spans);
+  const SgdArrays arrays = sgd_arrays(step, spans);
   parallel_ranges(omp_get_max_threads(), n,
                   [&](int64_t begin, int64_t end) { loops().sgd_step(args, arrays, begin, end); });
 }

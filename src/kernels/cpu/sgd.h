@@ -9,7 +9,8 @@ namespace crossbow {
 
 /// Of steps of either rule: a live one reads neither momentum nor pull.
 SgdArgs sgd_args(const UpdateStep& step, double gradient_scale = 1);
-SgdArrays sgd_arrays(const UpdateSpans& spans);
+/// Without a pull nobody reads what weights are pulled towards: others may be writing it.
+SgdArrays sgd_arrays(const UpdateStep& step, const UpdateSpans& spans);
 HogwildArrays hogwild_arrays(const UpdateStep& step, const UpdateSpans& spans);
 
 }  // namespace crossbow

@@ -71,11 +71,7 @@ class Adder {
     parallel_for(parts_, parts_, [&](int64_t p) { loops().sparse_add(args, cut(p), cut(p + 1)); });
   }
   void add_up(const float* dy, float* db) const {
-    if (!db) return;
-    std::fill_n(db, outputs_, 0.0f);
-    for (int64_t n = 0; n < rows_; ++n) {
-      for (int64_t o = 0; o < outputs_; ++o) db[o] += dy[n * outputs_ + o];
-    }
+    if (db) loops().column_sums(dy, rows_, outputs_, db);
   }
 
  private:

@@ -158,11 +158,12 @@ void dense_sgd_step(const DenseGradArgs& a, const SgdArgs& args, const SgdArrays
 }
 
 void dense_hogwild_step(const DenseGradArgs& a, const SgdArgs& args, const HogwildArrays& arrays,
-                        int64_t begin) {
+                        int64_t begin, int64_t end) {
   constexpr int64_t kLine = 16, kAhead = 2 * kBlockInputs * kBlockOutputs;
   gradient_of_block(a, [=](int64_t at, F32 gradient) {
-    if (at % kLine == 0) expect_to_write(arrays.shared + begin + at + kAhead);
-    hogwild_vector(args, arrays, begin + at, gradient);
+    const int64_t i = begin + at;
+    if (at % kLine == 0 && i + kAhead < end) expect_to_write(arrays.shared + i + kAhead);
+    hogwild_vector(args, arrays, i, gradient);
   });
 }
 
