@@ -39,7 +39,7 @@ WINDOW_ROWS = 10_000  # over which losses are averaged, at least
 START_LIMIT = 120  # seconds until a run trains, and after it has ended
 TEST_SHARE = 10  # every so many rows of a file one is for the test
 SPARSE_FEATURES = 4096  # from so many on peers keep rows and gradients sparse
-PEER_BATCHES = (16, 64, 128, 512)
+PEER_BATCHES = (16, 32, 64, 128, 512)
 SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0")
 
 
@@ -75,6 +75,8 @@ def alone(name, kind, batch):
 SIDES = [
     both("adaptive-hogbatch", "1-64", "128-2048"),
     both("adaptive-hogbatch", "1-16", "16-512"),
+    both("adaptive-hogbatch", "1-16", "16-32"),
+    both("adaptive-hogbatch", "1-32", "32-64"),
     both("adaptive-hogbatch", "16-64", "64-512"),
     both("hogbatch", "1-64", "128-2048"),
     *(alone("live workers alone", "live", batch) for batch in (1, 16)),
@@ -203,23 +205,26 @@ def run(args, results):
 
 
 def tables(results):
+    """Of each set, the batches and rates that ran with all seeds."""
     parts = []
-    peers = {side.name for side in SIDES if side.system}
+    peers = {str(side) for side in SIDES if side.system}
     for data, of_data in group(results.lines.values(), lambda job: job["data"]).items():
-        best = {name: [r for r in of if r["history"]] for name, of in best_sides(of_data).items()}
-        best = {name: of for name, of in best.items() if of}
-        least = {name: statistics.median(curve(r)[-1][1] for r in of) for name, of in best.items()}
-        goal = min([least[name] for name in best if name in peers] or least.values())
+        finished = [record for record in of_data if record["history"]]
+        tried = group(finished, lambda job: (job["side"], job["rate"]))
+        seeds = max(map(len, tried.values()), default=0)
+        tried = {key: of for key, of in tried.items() if len(of) == seeds}
+        least = {key: statistics.median(curve(r)[-1][1] for r in of) for key, of in tried.items()}
+        of_peers = [loss for (side, _), loss in least.items() if side in peers]
+        goal = min(of_peers or least.values(), default=math.inf)
         rows = [
             [
-                *(of[0]["job"]["side"], f"{of[0]['job']['rate']:g}", f"{least[name]:.4f}"),
+                *(side, f"{rate:g}", f"{least[side, rate]:.4f}"),
                 *(seconds_text(of, goal), f"{statistics.median(map(rows_a_second, of)):,.0f}"),
             ]
-            for name, of in best.items()
+            for (side, rate), of in tried.items()
         ]
-        of_whom = "of the best peer" if peers & best.keys() else "of the best side"
+        of_whom = "of the best peer" if of_peers else "of the best side"
         header = ["side", "rate", "least training loss", f"s to {goal:.4f}, {of_whom}", "rows/s"]
-        seeds = len({record["job"]["seed"] for record in of_data})
         parts.append(f"## {data}: {MODEL}, {seeds} seed(s)\n\n{table(header, rows)}")
     return parts
 
