@@ -142,24 +142,26 @@ TEST_P(DenseLoops, AddInParts) {
   EXPECT_GE(relative_error(one_after_the_other), 4e-7);
 }
 
-/// The gradient of one block of weights, the second of 32 inputs and of 128 outputs.
+/// The gradient of two blocks of weights, of the last 32 of 48 inputs and the last 64 of 128
+/// outputs.
 class DenseGradLoops : public LoopsTest {
  protected:
-  static constexpr int64_t kInputs = 32, kOutputs = 128, kBlock = 16 * 64, kBegin = 3 * kBlock;
+  static constexpr int64_t kInputs = 48, kOutputs = 128, kBlocks = 2, kBlock = 16 * 64;
+  static constexpr int64_t kBegin = 3 * kBlock, kEnd = kBegin + kBlocks * kBlock;
 
   void SetUp() override {
     LoopsTest::SetUp();
     uint32_t stream = 0;
     for (std::vector<float>* all : {&weights_, &other_, &more_})
-      *all = random_values<float>(kBegin + kBlock, ++stream);
+      *all = random_values<float>(kEnd, ++stream);
   }
   void make(int64_t rows) {
     x_ = random_values<float>(rows * kInputs, 4);
     dy_ = random_values<float>(rows * kOutputs, 5);
-    args_ = {rows, kInputs, kOutputs, x_.data() + 16, dy_.data() + 64};
+    args_ = {rows, kInputs, kOutputs, kBlocks, x_.data() + 16, dy_.data() + 64};
   }
   std::vector<float> gradient() const {
-    std::vector<float> dw(kBegin + kBlock);
+    std::vector<float> dw(kEnd);
     loops_->dense_grad_weights(args_, dw.data() + kBegin);
     return dw;
   }
@@ -172,7 +174,7 @@ TEST_P(DenseGradLoops, AddUpRows) {
   for (const int64_t rows : {1, 2, 3, 16, 61, 256}) {
     make(rows);
     const std::vector<float> dw = gradient();
-    for (int64_t i = 0; i < 16; ++i) {
+    for (int64_t i = 0; i < 16 * kBlocks; ++i) {
       for (int64_t o = 0; o < 64; ++o) {
         double sum = 0, size = 0;
         for (int64_t r = 0; r < rows; ++r) {
@@ -218,9 +220,7 @@ TEST_P(DenseGradLoops, StepAsAPassOverTheGradientDoes) {
                     a.gradient = nullptr;
                     loops_->dense_sgd_step(args_, args, a, kBegin);
                   }),
-                  stepped([&](const SgdArrays& a) {
-                    loops_->sgd_step(args, a, kBegin, kBegin + kBlock);
-                  }));
+                  stepped([&](const SgdArrays& a) { loops_->sgd_step(args, a, kBegin, kEnd); }));
       }
     }
   }
@@ -241,10 +241,10 @@ TEST_P(DenseGradLoops, StepOnSharedWeightsAsAPassOverTheGradientDoes) {
         };
         const auto result = stepped([&](HogwildArrays a) {
           a.gradient = nullptr;
-          loops_->dense_hogwild_step(args_, args, a, kBegin, kBegin + kBlock);
+          loops_->dense_hogwild_step(args_, args, a, kBegin);
         });
         EXPECT_EQ(result, stepped([&](const HogwildArrays& a) {
-                    loops_->hogwild_step(args, a, kBegin, kBegin + kBlock);
+                    loops_->hogwild_step(args, a, kBegin, kEnd);
                   }));
         EXPECT_NE(result.first, other_);
         EXPECT_EQ(result.second != more_, takes);

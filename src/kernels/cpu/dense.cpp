@@ -189,7 +189,7 @@ PreparedKernel library_grad_weights(const Layout& x, const Layout& dy, const Des
                                                               std::move(kernel));
 }
 
-/// The gradient of weights in whole blocks, block by block.
+/// The gradient of weights in whole blocks, by rows of blocks.
 class BlockGradient {
  public:
   BlockGradient(const Layout& dy, const Layout& weights, int threads)
@@ -199,24 +199,20 @@ class BlockGradient {
         stride_(weights.strides[0]),
         threads_(threads) {}
 
-  int64_t elements() const { return outputs_ * inputs_; }
-
-  /// Calls f(gradient, begin) with each block of the weights and where its elements begin, and
-  /// adds up the gradient of the bias if there is one.
+  /// Calls f(blocks, begin) with blocks of the weights and where their elements begin, and adds up
+  /// the gradient of the bias if there is one.
   template <typename F>
   void run(const Operands& o, const F& f) const {
-    const DenseGradArgs whole{rows_, inputs_, outputs_, as<float>(o.inputs[0]),
-                              as<float>(o.inputs[1])};
-    const int64_t of_inputs = inputs_ / 16;
-    parallel_for(threads_, outputs_ / 64 * of_inputs, [&](int64_t i) {
-      const int64_t output = i / of_inputs, input = i % of_inputs;
-      DenseGradArgs block = whole;
-      block.x += input * 16;
-      block.dy += output * 64;
-      f(block, output * stride_ + input * 16 * 64);
+    const auto *const x = as<float>(o.inputs[0]), *const dy = as<float>(o.inputs[1]);
+    const int64_t of_outputs = outputs_ / 64, of_inputs = inputs_ / 16;
+    const int64_t slices = std::clamp<int64_t>(threads_ / of_outputs, 1, of_inputs);
+    parallel_for(threads_, of_outputs * slices, [&](int64_t i) {
+      const int64_t output = i / slices, slice = i % slices;
+      const int64_t first = of_inputs * slice / slices, end = of_inputs * (slice + 1) / slices;
+      f(DenseGradArgs{rows_, inputs_, outputs_, end - first, x + first * 16, dy + output * 64},
+        output * stride_ + first * 16 * 64);
     });
-    if (o.outputs.size() > 1)
-      loops().column_sums(whole.dy, rows_, outputs_, as<float>(o.outputs[1]));
+    if (o.outputs.size() > 1) loops().column_sums(dy, rows_, outputs_, as<float>(o.outputs[1]));
   }
 
  private:
@@ -233,16 +229,16 @@ std::function<Call(Operands)> bind_update(const BlockGradient& gradient,
     std::copy(o.inputs.begin() + 4, o.inputs.end(), spans.slots.begin());
     if (live) {
       return [=](const Step& step) {
-        gradient.run(o, [args = sgd_args(step.update), arrays = hogwild_arrays(step.update, spans),
-                         end = gradient.elements()](const DenseGradArgs& block, int64_t begin) {
-          loops().dense_hogwild_step(block, args, arrays, begin, end);
+        gradient.run(o, [args = sgd_args(step.update), arrays = hogwild_arrays(step.update, spans)](
+                            const DenseGradArgs& blocks, int64_t begin) {
+          loops().dense_hogwild_step(blocks, args, arrays, begin);
         });
       };
     }
     return [=](const Step& step) {
       gradient.run(o, [args = sgd_args(step.update), arrays = sgd_arrays(step.update, spans)](
-                          const DenseGradArgs& block, int64_t begin) {
-        loops().dense_sgd_step(block, args, arrays, begin);
+                          const DenseGradArgs& blocks, int64_t begin) {
+        loops().dense_sgd_step(blocks, args, arrays, begin);
       });
     };
   };
@@ -255,8 +251,8 @@ PreparedKernel loops_grad_weights(const PrepareContext& c, const PreparedKernel&
   const BlockGradient gradient(kernel.inputs[1], kernel.outputs[0], c.threads);
   kernel.bind = [gradient](Operands o) -> Call {
     return [=, dw = as<float>(o.outputs[0])](const Step&) {
-      gradient.run(o, [dw](const DenseGradArgs& block, int64_t begin) {
-        loops().dense_grad_weights(block, dw + begin);
+      gradient.run(o, [dw](const DenseGradArgs& blocks, int64_t begin) {
+        loops().dense_grad_weights(blocks, dw + begin);
       });
     };
   };
@@ -267,7 +263,6 @@ PreparedKernel loops_grad_weights(const PrepareContext& c, const PreparedKernel&
 }
 
 PreparedKernel prepare_grad_weights(const PrepareContext& c) {
-  constexpr int64_t kFewRows = 256;  // as quick as the library, and not less exact
   const Layout x = plain_of(c.input_type(0), c.precision);
   const Layout dy = plain_of(c.input_type(1), c.precision);
   const bool with_bias = c.node.attrs<DenseGradWeightsAttributes>().with_bias;
@@ -275,8 +270,8 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   const Desc weights = c.required[0] ? onednn::desc_of(*c.required[0])
                                      : onednn::desc_any(c.node.outputs[0].shape, DType::f32);
   PreparedKernel library = library_grad_weights(x, dy, weights, bias);
-  const bool by_loops =
-      c.precision == DType::f32 && dy.shape[0] <= kFewRows && in_whole_blocks(library.outputs[0]);
+  const bool by_loops = c.precision == DType::f32 && dy.shape[0] <= kMostGradRows &&
+                        in_whole_blocks(library.outputs[0]);
   return by_loops ? loops_grad_weights(c, library) : library;
 }
 

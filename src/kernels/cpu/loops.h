@@ -112,12 +112,14 @@ struct DenseArgs {
   float least, most;  // y is clamped to
 };
 
-/// The gradient of such weights, of which one block is meant: x and dy point at its first input and
-/// output in the first row; rows are `inputs` and `outputs` elements apart.
+/// The gradient of such weights, of some blocks of inputs in a row: x and dy point at the first
+/// input and output in the first row; rows are `inputs` and `outputs` elements apart.
 struct DenseGradArgs {
-  int64_t rows, inputs, outputs;
+  int64_t rows, inputs, outputs;  // rows: at most kMostGradRows
+  int64_t blocks;
   const float *x, *dy;
 };
+inline constexpr int64_t kMostGradRows = 256;
 
 /// Of sparse rows: row r has those from extents[2r] to extents[2r + 1].
 struct SparseNumbers {
@@ -179,13 +181,13 @@ struct Loops {
   void (*dense)(const DenseArgs&, const float* w, int64_t first, int64_t begin, int64_t end);
   /// dx[r, i] = Σ_o dy[r, o]·w[o, i] for the 16 inputs of the blocks at w; dx points at the first.
   void (*dense_grad_input)(const DenseBlocks&, const float* w, const float* dy, float* dx);
-  /// dw[o, i] = Σ_r dy[r, o]·x[r, i] of a block of weights, added up in the order of the rows, and
-  /// what the steps above make of it at once: of the block whose elements begin at `begin`, of
-  /// weights up to `end`, and without reading `gradient`.
+  /// dw[o, i] = Σ_r dy[r, o]·x[r, i] of blocks of weights, added up in the order of the rows, and
+  /// what the steps above make of it at once: of the blocks whose elements begin at `begin`, and
+  /// without reading `gradient`.
   void (*dense_grad_weights)(const DenseGradArgs&, float* dw);
   void (*dense_sgd_step)(const DenseGradArgs&, const SgdArgs&, const SgdArrays&, int64_t begin);
   void (*dense_hogwild_step)(const DenseGradArgs&, const SgdArgs&, const HogwildArrays&,
-                             int64_t begin, int64_t end);
+                             int64_t begin);
   /// db[o] = Σ_r dy[r, o] of `outputs` outputs.
   void (*column_sums)(const float* dy, int64_t rows, int64_t outputs, float* db);
   /// y[r, o] = bias[o] + Σ value·weights[column, o], of the rows from `begin` to `end`.

@@ -114,40 +114,53 @@ void dense_grad_input(const DenseBlocks& b, const float* w, const float* dy, flo
   }
 }
 
-/// Calls use(at, vector) with all vectors of a block's gradient.
+/// Rows in one piece: what lies a power of two apart would share few places of the nearest cache.
+template <int kColumns>
+inline void pack(const float* from, int64_t rows, int64_t stride, float* to) {
+  for (int64_t row = 0; row < rows; ++row, from += stride, to += kColumns) {
+    for (int c = 0; c < kColumns; c += kLanes) store(to + c, load(from + c));
+  }
+}
+
+/// Calls use(at, vector) with all vectors of the gradient, block by block.
 template <typename F>
-inline void gradient_of_block(const DenseGradArgs& a, F use) {
+inline void gradient_of_blocks(const DenseGradArgs& a, F use) {
   constexpr int kInputs = 4, kVectors = kLanes == 16 ? 4 : 2;
-  for (int64_t first = 0; first < kBlockInputs; first += kInputs) {
-    for (int64_t lane = 0; lane < kBlockOutputs; lane += kVectors * kLanes) {
-      F32 sums[kInputs][kVectors] = {};
-      const float *x = a.x + first, *dy = a.dy + lane;
-      for (int64_t row = 0; row < a.rows; ++row, x += a.inputs, dy += a.outputs) {
-        F32 d[kVectors];
-        for (int v = 0; v < kVectors; ++v) d[v] = load(dy + v * kLanes);
+  alignas(64) float dy[kMostGradRows * kBlockOutputs], x[kMostGradRows * kBlockInputs];
+  pack<kBlockOutputs>(a.dy, a.rows, a.outputs, dy);
+  for (int64_t block = 0; block < a.blocks; ++block) {
+    pack<kBlockInputs>(a.x + block * kBlockInputs, a.rows, a.inputs, x);
+    for (int64_t first = 0; first < kBlockInputs; first += kInputs) {
+      for (int64_t lane = 0; lane < kBlockOutputs; lane += kVectors * kLanes) {
+        F32 sums[kInputs][kVectors] = {};
+        for (int64_t row = 0; row < a.rows; ++row) {
+          F32 d[kVectors];
+          for (int v = 0; v < kVectors; ++v)
+            d[v] = load(dy + row * kBlockOutputs + lane + v * kLanes);
+#pragma GCC unroll 8
+          for (int i = 0; i < kInputs; ++i) {
+            const F32 value = broadcast(x[row * kBlockInputs + first + i]);
+            for (int v = 0; v < kVectors; ++v) sums[i][v] += value * d[v];
+          }
+        }
+        const int64_t at = (block * kBlockInputs + first) * kBlockOutputs + lane;
 #pragma GCC unroll 8
         for (int i = 0; i < kInputs; ++i) {
-          const F32 value = broadcast(x[i]);
-          for (int v = 0; v < kVectors; ++v) sums[i][v] += value * d[v];
+#pragma GCC unroll 8
+          for (int v = 0; v < kVectors; ++v) use(at + i * kBlockOutputs + v * kLanes, sums[i][v]);
         }
-      }
-#pragma GCC unroll 8
-      for (int i = 0; i < kInputs; ++i) {
-#pragma GCC unroll 8
-        for (int v = 0; v < kVectors; ++v)
-          use((first + i) * kBlockOutputs + lane + v * kLanes, sums[i][v]);
       }
     }
   }
 }
 
 void dense_grad_weights(const DenseGradArgs& a, float* dw) {
-  gradient_of_block(a, [&](int64_t at, F32 gradient) { store(dw + at, gradient); });
+  gradient_of_blocks(a, [=](int64_t at, F32 gradient) { store(dw + at, gradient); });
 }
 
 void dense_sgd_step(const DenseGradArgs& a, const SgdArgs& args, const SgdArrays& arrays,
                     int64_t begin) {
-  gradient_of_block(a, [=](int64_t at, F32 gradient) {
+  gradient_of_blocks(a, [=](int64_t at, F32 gradient) {
     const int64_t i = begin + at;
     const F32 weight = load(arrays.weights + i);
     F32 velocity = arrays.velocity ? load(arrays.velocity + i) : F32{};
@@ -158,12 +171,13 @@ void dense_sgd_step(const DenseGradArgs& a, const SgdArgs& args, const SgdArrays
 }
 
 void dense_hogwild_step(const DenseGradArgs& a, const SgdArgs& args, const HogwildArrays& arrays,
-                        int64_t begin, int64_t end) {
+                        int64_t begin) {
   constexpr int64_t kLine = 16, kAhead = 2 * kBlockInputs * kBlockOutputs;
-  gradient_of_block(a, [=](int64_t at, F32 gradient) {
-    const int64_t i = begin + at;
-    if (at % kLine == 0 && i + kAhead < end) expect_to_write(arrays.shared + i + kAhead);
-    hogwild_vector(args, arrays, i, gradient);
+  const int64_t end = a.blocks * kBlockInputs * kBlockOutputs;
+  gradient_of_blocks(a, [=](int64_t at, F32 gradient) {
+    float* const ahead = arrays.shared + begin + at + kAhead;
+    if (at % kLine == 0 && at + kAhead < end) expect_to_write(ahead);
+    hogwild_vector(args, arrays, begin + at, gradient);
   });
 }
 
