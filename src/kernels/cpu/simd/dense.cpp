@@ -172,12 +172,12 @@ void dense_sgd_step(const DenseGradArgs& a, const SgdArgs& args, const SgdArrays
 
 void dense_hogwild_step(const DenseGradArgs& a, const SgdArgs& args, const HogwildArrays& arrays,
                         int64_t begin) {
-  constexpr int64_t kLine = 16, kAhead = 2 * kBlockInputs * kBlockOutputs;
+  constexpr int64_t kLine = 16, kAhead = 2048;  // docs/asynchronous.md
   const int64_t end = a.blocks * kBlockInputs * kBlockOutputs;
   gradient_of_blocks(a, [=](int64_t at, F32 gradient) {
-    float* const ahead = arrays.shared + begin + at + kAhead;
-    if (at % kLine == 0 && at + kAhead < end) expect_to_write(ahead);
-    hogwild_vector(args, arrays, begin + at, gradient);
+    const int64_t i = begin + at;
+    if (at % kLine == 0 && at + kAhead < end) expect_to_write(arrays.shared + i + kAhead);
+    hogwild_vector(args, arrays, i, gradient);
   });
 }
 
