@@ -1,10 +1,18 @@
 #include "kernels/kernel.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/error.h"
 
 namespace crossbow {
+
+UpdateSpans update_spans(const Operands& operands, size_t first) {
+  const std::vector<void*>& in = operands.inputs;
+  UpdateSpans spans{in[first], nullptr, {}, in[first + 1], operands.outputs[0]};
+  std::copy(in.begin() + static_cast<std::ptrdiff_t>(first) + 2, in.end(), spans.slots.begin());
+  return spans;
+}
 
 KernelRegistry& KernelRegistry::of(std::string_view device) {
   static std::map<std::string, KernelRegistry, std::less<>> registries;

@@ -39,6 +39,9 @@ struct PreparedKernel {
   bool reads_live = false;
 };
 
+/// What such an update works on but for the gradient, where its further inputs begin at `first`.
+UpdateSpans update_spans(const Operands& operands, size_t first);
+
 /// How a layer with several implementations gets its best one: by trying, or from an earlier trial.
 class AlgorithmChooser {
  public:

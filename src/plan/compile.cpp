@@ -517,8 +517,9 @@ class Compiler {
     kernel.implementation = fmt::format("loops:{}", rule.name);
     kernel.bind = [&rule, math = &vector_math(kernels_, master_dtype()), n = slot.layout.elements(),
                    decay = slot.decays(options_.update->weight_decay)](Operands o) -> Call {
-      UpdateSpans spans{o.inputs[1], o.inputs[0], {}, o.inputs[2], o.outputs[0], nullptr, decay};
-      std::copy(o.inputs.begin() + 3, o.inputs.end(), spans.slots.begin());
+      UpdateSpans spans = update_spans(o, 1);
+      spans.gradient = o.inputs[0];
+      spans.decay = decay;
       return [=, &rule](const Step& step) { math->update(rule, step.update, spans, n); };
     };
     emit({slot.name, std::string(rule.name), {}, 0, true, true}, std::move(kernel), inputs,

@@ -58,9 +58,11 @@ Roofline measure_roofline(const Program& program, const UpdateTraffic& traffic, 
   const auto kernels = program.prepared_kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Program::KernelInfo& info = program.kernel_infos()[i];
-    const bool product = info.flops > 0 && !kernels[i]->updates_few;
-    if (info.update && product) at_once += static_cast<double>(kernels[i]->outputs[0].elements());
-    if ((info.update && !product) || info.kind == "reorder") continue;  // below; no layer's work
+    if (info.update && info.flops > 0 && !kernels[i]->updates_few) {
+      at_once += static_cast<double>(kernels[i]->outputs[0].elements());
+    } else if (info.update || info.kind == "reorder") {
+      continue;  // counted below; no layer's work
+    }
     const bool ours = kernels[i]->implementation.rfind("loops", 0) == 0;
     if (ours && info.flops == 0) {
       bytes += info.bytes;

@@ -171,24 +171,6 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
   return choose(c, key, std::move(candidates));
 }
 
-PreparedKernel library_grad_weights(const Layout& x, const Layout& dy, const Desc& weights,
-                                    const Layout& bias) {
-  const Desc bias_desc = bias.shape.rank() > 0 ? onednn::desc_of(bias) : Desc();
-  const auto desc = onednn::dense_backward_weights(onednn::desc_of(as_rows(x)), weights, bias_desc,
-                                                   onednn::desc_of(dy));
-  PreparedKernel kernel{{x, dy}, {onednn::layout_of(desc.diff_weights_desc())}};
-  std::vector<onednn::Wire> wires{
-      onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
-      onednn::input(1, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()),
-      onednn::output(0, DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc())};
-  if (bias.shape.rank() > 0) {
-    kernel.outputs.push_back(bias);
-    wires.push_back(onednn::output(1, DNNL_ARG_DIFF_BIAS, bias_desc));
-  }
-  return onednn::run_by<dnnl::inner_product_backward_weights>(desc, std::move(wires),
-                                                              std::move(kernel));
-}
-
 /// The gradient of weights in whole blocks, by rows of blocks.
 class BlockGradient {
  public:
@@ -225,8 +207,7 @@ std::function<Call(Operands)> bind_update(const BlockGradient& gradient,
   const bool live = optimizer.rule == &kHogwildSgd;
   if (!live && optimizer.rule != &kSgd) return nullptr;
   return [gradient, live](Operands o) -> Call {
-    UpdateSpans spans{o.inputs[2], nullptr, {}, o.inputs[3], o.outputs[0]};
-    std::copy(o.inputs.begin() + 4, o.inputs.end(), spans.slots.begin());
+    const UpdateSpans spans = update_spans(o, 2);
     if (live) {
       return [=](const Step& step) {
         gradient.run(o, [args = sgd_args(step.update), arrays = hogwild_arrays(step.update, spans)](
@@ -244,9 +225,7 @@ std::function<Call(Operands)> bind_update(const BlockGradient& gradient,
   };
 }
 
-/// With the layouts of the library's.
-PreparedKernel loops_grad_weights(const PrepareContext& c, const PreparedKernel& library) {
-  PreparedKernel kernel{library.inputs, library.outputs};
+PreparedKernel loops_grad_weights(const PrepareContext& c, PreparedKernel kernel) {
   kernel.implementation = loops_implementation();
   const BlockGradient gradient(kernel.inputs[1], kernel.outputs[0], c.threads);
   kernel.bind = [gradient](Operands o) -> Call {
@@ -263,16 +242,29 @@ PreparedKernel loops_grad_weights(const PrepareContext& c, const PreparedKernel&
 }
 
 PreparedKernel prepare_grad_weights(const PrepareContext& c) {
+  const bool with_bias = c.node.attrs<DenseGradWeightsAttributes>().with_bias;
   const Layout x = plain_of(c.input_type(0), c.precision);
   const Layout dy = plain_of(c.input_type(1), c.precision);
-  const bool with_bias = c.node.attrs<DenseGradWeightsAttributes>().with_bias;
   const Layout bias = with_bias ? plain_of(c.node.outputs[1], DType::f32) : Layout{};
+  const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
   const Desc weights = c.required[0] ? onednn::desc_of(*c.required[0])
                                      : onednn::desc_any(c.node.outputs[0].shape, DType::f32);
-  PreparedKernel library = library_grad_weights(x, dy, weights, bias);
-  const bool by_loops = c.precision == DType::f32 && dy.shape[0] <= kMostGradRows &&
-                        in_whole_blocks(library.outputs[0]);
-  return by_loops ? loops_grad_weights(c, library) : library;
+  const auto desc = onednn::dense_backward_weights(onednn::desc_of(as_rows(x)), weights, bias_desc,
+                                                   onednn::desc_of(dy));
+
+  PreparedKernel kernel{{x, dy}, {onednn::layout_of(desc.diff_weights_desc())}};
+  if (with_bias) kernel.outputs.push_back(bias);
+  const bool by_loops = c.precision == DType::f32 && dy.shape[0] <= kMostGradRows;
+  if (by_loops && in_whole_blocks(kernel.outputs[0]))
+    return loops_grad_weights(c, std::move(kernel));
+
+  std::vector<onednn::Wire> wires{
+      onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
+      onednn::input(1, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()),
+      onednn::output(0, DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc())};
+  if (with_bias) wires.push_back(onednn::output(1, DNNL_ARG_DIFF_BIAS, bias_desc));
+  return onednn::run_by<dnnl::inner_product_backward_weights>(desc, std::move(wires),
+                                                              std::move(kernel));
 }
 
 const RegisterKernel kDense{"cpu", "dense", prepare_dense};

@@ -91,7 +91,8 @@ std::function<Call(Operands)> bind_update(const Adder& add, const Optimizer& opt
   const bool numbers = std::ranges::any_of(optimizer.coefficients, [](double c) { return c != 0; });
   if (!plain || numbers || optimizer.weight_decay.factor != 0) return nullptr;
   return [add, live](Operands o) -> Call {
-    auto* const weights = as<float>(live ? o.inputs[6] : o.outputs[0]);
+    const UpdateSpans spans = update_spans(o, 4);
+    auto* const weights = as<float>(live ? spans.slots[0] : spans.next);
     return [=, numbers = numbers_of(o), dy = as<float>(o.inputs[3]),
             db = bias_gradient(o)](const Step& step) {
       add(numbers, dy, static_cast<float>(-step.update.lr), weights);
