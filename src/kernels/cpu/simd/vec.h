@@ -140,6 +140,18 @@ inline void store_part(T* p, Pair v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = part[i];
 }
 
+/// a · b + c, rounded once where the instruction set can: for arithmetic that must have the same
+/// bits in several loops, since whether a compiler fuses `a * b + c` depends on what is around it.
+inline F32 fma(F32 a, F32 b, F32 c) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_maskz_fmadd_ps(0xFFFF, (__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (F32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
 /// The larger one; b if either is NaN, as the instruction has it. The maskz_ forms with all lanes
 /// cost nothing and spare GCC 12's false warnings about plain intrinsics (its bug 105593).
 inline F32 max(F32 a, F32 b) {
