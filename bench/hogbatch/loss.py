@@ -75,6 +75,7 @@ def alone(name, kind, batch):
 SIDES = [
     both("adaptive-hogbatch", "1-64", "128-2048"),
     both("adaptive-hogbatch", "1-16", "16-512"),
+    both("adaptive-hogbatch", "1-16", "16-256"),
     both("adaptive-hogbatch", "1-16", "16-32"),
     both("adaptive-hogbatch", "1-32", "32-64"),
     both("adaptive-hogbatch", "16-64", "64-512"),

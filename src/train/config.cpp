@@ -66,8 +66,8 @@ const std::array kTable = {
                 &O::averaging_eta},
     OptionEntry{
         "worker", "KIND:KEY=V,..",
-        "of hogbatch and adaptive ones, repeatable: live:threads=1,batch=1-64 changes the model "
-        "as hogwild does; replica:threads=1,batch=128-2048 makes steps on a copy, which is "
+        "of hogbatch and adaptive ones, repeatable: live:threads=1,batch=1-16 changes the model "
+        "as hogwild does; replica:threads=1,batch=16-256 makes steps on a copy, which is "
         "merged; replica:device=cuda,batch=512-8192 on a GPU",
         &O::worker, !kMayChange, ' '},
     OptionEntry{"merge", "NAME",

@@ -12,7 +12,7 @@
 namespace crossbow {
 namespace {
 
-constexpr const char* kForm = "live:threads=1,batch=1-64 or replica:threads=1,batch=128-2048";
+constexpr const char* kForm = "live:threads=1,batch=1-16 or replica:threads=1,batch=16-256";
 constexpr int64_t kLargestBatch = 1 << 20;
 
 /// Cuts the text before the first `end` off, and `end` with it.
@@ -142,9 +142,9 @@ bool has_usable_gpu() {
 }
 
 /// All cores but one, and a GPU if there is one, or else the last core. Sizes of a live worker, and
-/// of a replica on a GPU, are the paper's. Another replica's smallest is that at which a core
-/// computes rows of the mlp of 8×512 at nine tenths of its best speed, and its largest, as the
-/// paper's, 16 times that.
+/// of a replica on a GPU, are the paper's. Steps of 128 rows have nine tenths of a core's best
+/// speed, but of 16 nearly as much, and more of them are made: so where sizes adapt on cores alone
+/// they are smaller (docs/hogbatch.md). A largest size is 16 times the smallest, as the paper's.
 std::string default_workers(const TrainOptions& o) {
   const int cores = device_kind(device_list(o.device).kind).cores;
   const auto algorithm = algorithm_of(o);
@@ -156,12 +156,15 @@ std::string default_workers(const TrainOptions& o) {
   const int first = std::max(1, cores - 1);
   const bool gpu = o.device == "cpu" && has_usable_gpu();
   const std::string on_gpu = fmt::format(",device={}", kGpus);
-  if (!algorithm->traits().merges) {
-    return worker("live", first, 1, 64) + ' ' +
-           (gpu ? worker("replica", 1, 512, 8192) + on_gpu : worker("replica", 1, 128, 2048));
+  if (algorithm->traits().merges) {
+    const std::string replica = worker("replica", first, 16, 256);
+    if (gpu) return replica + ' ' + worker("replica", 1, 16, 256) + on_gpu;
+    return replica + (cores > 1 ? ' ' + worker("replica", 1, 16, 256) : "");
   }
-  if (gpu) return worker("replica", first, 16, 256) + ' ' + worker("replica", 1, 16, 256) + on_gpu;
-  return worker("replica", first, 16, 256) + (cores > 1 ? ' ' + worker("replica", 1, 16, 256) : "");
+  const bool adapts = find_async(o.sync)->uses.alpha;
+  if (gpu) return worker("live", first, 1, 64) + ' ' + worker("replica", 1, 512, 8192) + on_gpu;
+  if (adapts) return worker("live", first, 1, 16) + ' ' + worker("replica", 1, 16, 256);
+  return worker("live", first, 1, 64) + ' ' + worker("replica", 1, 128, 2048);
 }
 
 }  // namespace

@@ -187,6 +187,21 @@ TEST_F(HogbatchRuns, HaveNoOrderToRepeat) {
               "a run of unlike workers has no order");
 }
 
+TEST_F(HogbatchRuns, OnCoresAloneSizesThatAdaptAreSmall) {
+  if (testing::has_gpu()) GTEST_SKIP() << "a GPU takes large steps";
+  using Limits = std::vector<std::pair<int64_t, int64_t>>;
+  const auto sizes = [&](const std::string& sync) {
+    TrainOptions o = options("by-name", sync);
+    o.worker.reset();
+    Limits limits;
+    for (const WorkerConfig& worker : resolve(o, Recipe{}).teams.at(0).workers)
+      limits.emplace_back(worker.least, worker.most);
+    return limits;
+  };
+  EXPECT_EQ(sizes("adaptive-hogbatch"), (Limits{{1, 16}, {16, 256}}));
+  EXPECT_EQ(sizes("hogbatch"), (Limits{{1, 64}, {128, 2048}}));
+}
+
 TEST_F(HogbatchRuns, DefaultSizesFollowAlpha) {
   for (const std::string sync : {"adaptive-hogbatch", "adaptive-sgd"}) {
     TrainOptions o = options("by-alpha", sync);
