@@ -42,7 +42,8 @@ std::optional<Work> Coordinator::next(int node) {
   Work left = again ? given_back_.back() : Work{.first = next_, .count = end_ - next_};
   if (left.count == 0) return {};
   int64_t size = states_[w].size;
-  while (size > left.count && size > terms_[w].least) size /= algorithm_->step_factor();
+  const auto is_too_large = [&] { return size > left.count || size * rows_ > samples_; };
+  while (is_too_large() && size > terms_[w].least) size /= algorithm_->step_factor();
   if (size > left.count) {
     for (size_t other = 0; other < terms_.size(); ++other) {
       if (works(other) && terms_[other].least < size) return {};  // it has smaller ones

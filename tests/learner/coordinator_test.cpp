@@ -71,6 +71,21 @@ TEST(Coordinator, HandsOutRowsToWhoAsks) {
   EXPECT_EQ(s.coordinator.state()[1].repeated, 0);
 }
 
+/// The last batch of an epoch has 8 of 32 rows.
+TEST(Coordinator, NoStepHasMoreRowsThanTheEpoch) {
+  Script s("hogbatch", {{.least = 1, .most = 32, .first = 32}}, 32, 32, 1000);
+  int64_t batches = 0;
+  while (const auto work = s.coordinator.next(0)) {
+    s.coordinator.fetch(*work, 0);
+    const auto [first, rows] = s.source.asked;
+    EXPECT_GE(first, 0);
+    EXPECT_LE(first + rows, 1000);
+    batches += work->count;
+    s.coordinator.done(0);
+  }
+  EXPECT_EQ(batches, 32);
+}
+
 /// Updates: the live worker's count half.
 TEST(Coordinator, AdaptsSizesToWhoIsAhead) {
   auto workers = two_workers();
