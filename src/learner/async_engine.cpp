@@ -159,9 +159,7 @@ void AsyncEngine::wait_for_change(std::unique_lock<std::mutex>& lock) {
   double wait = kNoticed;
   for (const NodeClock& c : clocks_) {
     if (c.state.failed) continue;
-    if (settings_.lease && c.phase == Phase::computes) {
-      wait = std::min(wait, c.began + *settings_.lease - time);
-    }
+    if (may_outlast_lease(c)) wait = std::min(wait, c.began + *settings_.lease - time);
     const bool stretched = c.phase == Phase::waits_for_turn && !c.parked && !c.state.held &&
                            c.asked == Asked::nothing && c.free_since > time;
     if (stretched && !hurries_) wait = std::min(wait, c.free_since - time);
@@ -453,13 +451,17 @@ int64_t AsyncEngine::batches_done() const {
 }
 
 void AsyncEngine::drop_late_nodes() {
-  if (!settings_.lease || !device(0).is_host()) return;
-  for (int j = 0; j < learners() && nodes_.living() > 1; ++j) {
+  for (int j = 0; j < learners(); ++j) {
     const NodeClock& c = clock(j);
-    if (c.phase != Phase::computes || c.state.failed || last_work(c).second_try) continue;
-    if (now() - c.began <= *settings_.lease) continue;
+    if (!may_outlast_lease(c) || now() - c.began <= *settings_.lease) continue;
     drop(j, fmt::format("its step took longer than {} s", *settings_.lease));
   }
+}
+
+/// A step that may be given up: not that of the last node, nor a second try.
+bool AsyncEngine::may_outlast_lease(const NodeClock& c) const {
+  return settings_.lease && nodes_.living() > 1 && c.phase == Phase::computes && !c.state.failed &&
+         !last_work(c).second_try;
 }
 
 void AsyncEngine::drop(int node, const std::string& why) {

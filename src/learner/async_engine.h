@@ -182,6 +182,7 @@ class AsyncEngine final : public Engine, private Mail::Receiver {
   /// The node's step has failed. Throws NodesFailed if no other node can make up for it.
   void drop(int node, const std::string& why);
   void drop_late_nodes();
+  bool may_outlast_lease(const NodeClock& clock) const;
   void clear_failed_nodes();
   void expect_more_turns() const;
   void expect_more_events() const;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <set>
@@ -146,6 +147,20 @@ TEST(NodeFailures, ABoundOnStalenessDoesNotWaitForThem) {
     EXPECT_EQ(engine.run(data), kBatches);
     EXPECT_EQ(rows_learned(engine->state().place.nodes), QuadraticData::kEpochRows);
   }
+}
+
+/// Its lease has no end: whoever has nothing to do sleeps meanwhile.
+TEST(NodeFailures, TheLastNodesLongStepIsWaitedForAsleep) {
+  AsyncRun run = faulty("hogwild", 2, Clock::real, 3);
+  run.settings.lease = 0.05;
+  AsyncRunner engine(run);
+  QuadraticData data;
+  Trials trials({}, {{1, 200}, {6, 800}});
+  const std::clock_t before = std::clock();
+  EXPECT_EQ(engine.run(data), kBatches);
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.5);
+  EXPECT_EQ(trials.tries(1), 2);
+  EXPECT_EQ(trials.tries(6), 1);
 }
 
 /// One worker cannot notice while the step is under way.
