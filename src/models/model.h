@@ -104,6 +104,8 @@ using ModelFunction = std::function<NetOutputs(Tensor images)>;
 /// Throws Error if the logits have another shape than the spec's batch and classes ask for: [N,
 /// classes], or [N, 1] of two classes with BCEWithLogitsLoss.
 Graph classifier(const std::string& name, const ModelFunction& logits, const ModelSpec& spec);
+/// From the shape of a data set to such a graph.
+using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 /// The same for a registered model; `name` as for find_model.
 Graph build_model(std::string_view name, const ModelSpec& spec);
 

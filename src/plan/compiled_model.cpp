@@ -17,21 +17,18 @@ CompiledModel::CompiledModel(const Graph& forward, const CompileOptions& options
     : forward_(fuse(forward)), options_(options) {}
 
 std::shared_ptr<const Program> CompiledModel::training(int64_t rows) {
-  auto& program = training_[rows];
-  if (!program) program = compile(training_graph(forward_, rows));
-  return program;
+  if (const auto known = training_.find(rows); known != training_.end()) return known->second;
+  return training_[rows] = compile(training_graph(forward_, rows));
 }
 
 std::shared_ptr<const Program> CompiledModel::evaluation(int64_t rows) {
-  auto& program = evaluation_[rows];
-  if (!program) program = compile(remove_dead(for_inference(with_batch(forward_, rows))));
-  return program;
+  if (const auto known = evaluation_.find(rows); known != evaluation_.end()) return known->second;
+  return evaluation_[rows] = compile(remove_dead(for_inference(with_batch(forward_, rows))));
 }
 
 std::shared_ptr<const Program> CompiledModel::statistics(int64_t rows) {
-  auto& program = statistics_[rows];
-  if (!program) program = compile(for_statistics(with_batch(forward_, rows)));
-  return program;
+  if (const auto known = statistics_.find(rows); known != statistics_.end()) return known->second;
+  return statistics_[rows] = compile(for_statistics(with_batch(forward_, rows)));
 }
 
 std::shared_ptr<const Program> CompiledModel::compile(const Graph& graph) {

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "data/memory.h"
 #include "data/pipeline.h"
+#include "learner/gradient_clip.h"
 #include "plan/compiled_model.h"
 #include "plan/named_tensors.h"
 #include "plan/tuner.h"
@@ -20,8 +21,6 @@
 
 namespace crossbow {
 namespace {
-
-using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
 
 /// Of a run of one learner that does the same, for the checkpoint and what `train` shares.
 RunConfig run_config(const std::string& model, const SessionOptions& s, const Recipe& recipe) {
@@ -79,6 +78,20 @@ std::shared_ptr<const data::Dataset> open(const SessionOptions& s, const RunConf
   return dataset;
 }
 
+/// Released whatever becomes of the step.
+class HeldBatch {
+ public:
+  HeldBatch(data::Pipeline& pipeline, int64_t index)
+      : pipeline_(pipeline), batch_(pipeline.acquire(index)) {}
+  HeldBatch(const HeldBatch&) = delete;
+  ~HeldBatch() { pipeline_.release(batch_); }
+  const data::Batch* operator->() const { return &batch_; }
+
+ private:
+  data::Pipeline& pipeline_;
+  const data::Batch& batch_;
+};
+
 }  // namespace
 
 class Session::State {
@@ -92,12 +105,10 @@ class Session::State {
         model_(compile(graph)),
         pieces_(layout().pieces(config_.optimizer, layout().parameter_elements)),
         replica_(*model_.parameters(), find_device(config_.device.kind),
-                 config_.optimizer.slots.size()) {
+                 config_.optimizer.slots.size()),
+        clip_(*replica_.device, config_.clip_norm) {
     if (!model_.options().update) {
       gradients_ = replica_.device->allocate_zeroed(replica_.parameters.size());
-    }
-    if (config_.clip_norm > 0) {
-      clip_ = replica_.device->allocate(2 * sizeof(double));
     }
     Replica first(layout(), /*with_gradients=*/false);
     initialise(layout(), first, config_.seed);
@@ -120,7 +131,15 @@ class Session::State {
   void load(const Checkpoint& checkpoint);
 
  private:
-  using Programs = std::map<int64_t, Execution>;  // by rows
+  struct BoundProgram {
+    BoundProgram(std::shared_ptr<const Program> program, const ReplicaView& replica,
+                 const Workspace& workspace)
+        : execution(std::move(program), replica, workspace),
+          loss(execution.scalar_address("loss")) {}
+    Execution execution;
+    const float* loss;
+  };
+  using Programs = std::map<int64_t, BoundProgram>;  // by rows
   struct Sums {
     double loss = 0, right = 0;
   };
@@ -128,7 +147,7 @@ class Session::State {
   CompiledModel compile(const GraphFunction& graph);
   /// Goes on from a replica in the host's memory.
   void take(const Replica& host);
-  const Execution& bound(Programs& programs, int64_t rows);
+  const BoundProgram& bound(Programs& programs, int64_t rows);
   int64_t rows_of(std::span<const float> images) const;
   Shape batch_shape(int64_t rows) const { return {rows, image_[0], image_[1], image_[2]}; }
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
@@ -144,12 +163,13 @@ class Session::State {
   const int64_t classes_;
   double lr_;
   int64_t steps_ = 0;
+  float loss_ = 0;  // of the last step
   Tuner tuner_;
   CompiledModel model_;
   const std::vector<ParameterLayout::Piece> pieces_;  // of an update after the programs
   Replica replica_;
   Buffer gradients_;  // of programs that do not update
-  Buffer clip_;       // with a clip norm: the squared norm, and the scale that follows
+  GradientClip clip_;
   std::optional<Workspace> workspace_;  // of all programs, which run one at a time
   Programs training_, evaluation_;
   std::unique_ptr<data::Pipeline> batches_;  // made by the first step that needs it
@@ -165,7 +185,7 @@ CompiledModel Session::State::compile(const GraphFunction& graph) {
 }
 
 /// Every call that computes comes through here, on a thread whose team may have another width.
-const Execution& Session::State::bound(Programs& programs, int64_t rows) {
+const Session::State::BoundProgram& Session::State::bound(Programs& programs, int64_t rows) {
   replica_.device->set_team(team().threads.threads);
   const auto it = programs.find(rows);
   if (it != programs.end()) return it->second;
@@ -218,53 +238,49 @@ float Session::State::step() {
     batches_->start(epoch_);
   }
   if (next_batch_ == batches_->batches()) {
-    batches_->start(++epoch_);
+    batches_->start(epoch_ + 1);
+    ++epoch_;
     next_batch_ = 0;
   }
-  const data::Batch& batch = batches_->acquire(next_batch_);
+  const HeldBatch batch(*batches_, next_batch_);
   const int64_t first_sample = next_batch_++ * config_.batch;
-  const float loss = step(batch.samples(), batch.labels(), batch.rows, first_sample);
-  batches_->release(batch);
-  return loss;
+  return step(batch->samples(), batch->labels(), batch->rows, first_sample);
 }
 
 float Session::State::step(const float* images, const int32_t* labels, int64_t rows,
                            int64_t first_sample) {
-  const Execution& program = bound(training_, rows);
+  const BoundProgram& program = bound(training_, rows);
   Step step;
   step.inputs = {images, labels};
   step.seed = config_.seed;
   step.epoch = static_cast<uint32_t>(epoch_);
   step.first_sample = static_cast<uint64_t>(first_sample);
   step.update = config_.optimizer.at(lr_);
-  program.run(step);
+  program.execution.run(step);
   if (!model_.options().update) update(step.update);
+  workspace_->queue().copy(&loss_, program.loss, sizeof loss_);
+  workspace_->queue().finish();
   ++steps_;
-  return static_cast<float>(program.scalar("loss"));
+  return loss_;
 }
 
 /// By the gradient that the last step's program has left.
 void Session::State::update(const UpdateStep& step) {
   const VectorMath& math = workspace_->queue().math(layout().dtype);
-  double* scale = nullptr;
-  if (config_.clip_norm > 0) {
-    double* const squared_norm = clip_.as<double>();
-    scale = squared_norm + 1;
-    math.squared_norm(gradients_.data(), layout().parameter_elements, squared_norm);
-    math.find_clip_scale(config_.clip_norm, squared_norm, 1, scale);
-  }
+  clip_.find_scale(math, gradients_.data(), layout().parameter_elements);
   for (const auto& [first, elements, decay] : pieces_) {
     const int64_t at = first * static_cast<int64_t>(size_of(layout().dtype));
     std::byte* const weights = replica_.parameters.data() + at;
     const SlotAddresses slots = addresses_of(replica_.slots, at);
     math.update(*config_.optimizer.rule, step,
-                {weights, gradients_.data() + at, slots, nullptr, weights, scale, decay}, elements);
+                {weights, gradients_.data() + at, slots, nullptr, weights, clip_.scale(), decay},
+                elements);
   }
 }
 
 Session::State::Sums Session::State::evaluate(const float* images, const int32_t* labels,
                                               int64_t rows) {
-  const Execution& program = bound(evaluation_, rows);
+  const Execution& program = bound(evaluation_, rows).execution;
   Step step;
   step.inputs = {images, labels};
   program.run(step);
@@ -311,7 +327,7 @@ std::vector<float> Session::State::predict(std::span<const float> images) {
   for (int64_t first = 0; first < all; first += most) {
     const int64_t rows = std::min(most, all - first);
     evaluate(images.data() + first * image_.elements(), labels.data(), rows);
-    const auto values = evaluation_.at(rows).values("logits");
+    const auto values = evaluation_.at(rows).execution.values("logits");
     logits.insert(logits.end(), values.begin(), values.end());
   }
   return logits;

@@ -36,8 +36,8 @@ struct SessionOptions {
   std::optional<double> clip_norm = {};  // largest norm of the gradient; unset: no limit
   bool nesterov = false;
   uint64_t seed = 1;           // of the first weights, of dropout, of the order of a set's images
-  std::string device = "cpu";  // cpu, or ref, the slow, plain reference
-  std::string precision = "f32";                    // f32, or bf16: weights and statistics stay f32
+  std::string device = "cpu";  // as of TrainOptions, but for several
+  std::string precision = "f32";                    // as of TrainOptions
   std::optional<int64_t> threads_per_learner = {};  // unset: one a core
   bool deterministic = false;                       // no timed choice of kernels
 };

@@ -21,9 +21,6 @@
 
 namespace crossbow {
 
-/// From the shape of a data set to the forward graph that `classifier` describes.
-using GraphFunction = std::function<Graph(const ModelSpec& spec)>;
-
 /// One run. Everything is opened, compiled and allocated when it is made; `run` then only computes,
 /// on the engine's workers, unless it is still looking for the best number of learners. One thread.
 class Trainer {
@@ -109,8 +106,8 @@ class Trainer {
   std::vector<WorkerReport> worker_reports() const;
   double mean_step_seconds(const TrainResult& r) const;
   std::string loss_became(double loss) const;
-  /// `updates`: how many the weights have had.
-  [[noreturn]] void fail_not_finite(const std::string& what, int64_t updates, double lr) const;
+  /// `has_learned`: whether the weights have had an update before that.
+  [[noreturn]] void fail_not_finite(const std::string& what, bool has_learned, double lr) const;
   std::string kept_checkpoint() const;
 
   int64_t samples() const { return batches_->samples(); }

@@ -10,6 +10,7 @@
 #include "learner/quadratic.h"
 #include "passes/passes.h"
 #include "support/model_testing.h"
+#include "train/session.h"
 
 namespace crossbow::testing {
 namespace {
@@ -39,6 +40,18 @@ TEST(Allocations, AStepMakesNone) {
           << name << ", " << options.device << ", " << name_of(options.precision) << ", "
           << options.threads;
     }
+  }
+}
+
+TEST(Allocations, AStepOfASessionMakesNone) {
+  for (const double clip_norm : {0.0, 1.0}) {
+    SessionOptions options{.image = {1, 28, 28}, .classes = 10, .batch = 4, .lr = 0.01};
+    if (clip_norm > 0) options.clip_norm = clip_norm;
+    Session session("lenet", options);
+    const std::vector<float> images(4 * 28 * 28, 0.5f);
+    const std::vector<int32_t> labels{0, 1, 2, 3};
+    session.step(images, labels);
+    EXPECT_EQ(allocations_of([&] { session.step(images, labels); }).ours, 0) << clip_norm;
   }
 }
 
