@@ -65,6 +65,10 @@ void validate_nodes(const TrainOptions& o, const AsyncAlgorithm& algorithm) {
     fail_usage("`staleness` {}: it must be at least 0", *o.staleness);
   }
   if (o.lease && !(*o.lease > 0)) fail_usage("`lease` {}: it must be above 0 seconds", *o.lease);
+  if (o.lease && !find_device(device_list(o.device).kind).is_host()) {
+    fail_usage("`lease` {}: on {} a step that has begun cannot be given up; leave it out", *o.lease,
+               o.device);
+  }
   if (o.lease && o.replay) fail_usage("`lease` {}: a replay has the turns of its run", *o.lease);
   if (o.lease && is_virtual(o)) {
     fail_usage("`lease` {}: it is of real seconds, and the clock is virtual; leave it out, or{}",

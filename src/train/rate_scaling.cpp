@@ -1,9 +1,8 @@
 #include "train/rate_scaling.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
-
-#include "core/error.h"
 
 namespace crossbow {
 
@@ -11,8 +10,8 @@ double rate_factor(std::string_view scaling, int learners, std::optional<double>
   if (scaling == "none") return 1;
   if (scaling == "linear") return learners;
   if (scaling == "sqrt") return std::sqrt(learners);
-  if (scaling == "adascale") return efficiency ? learners * *efficiency : 1;
-  fail_usage("`lr-scaling` {}: it is none of auto, none, linear, sqrt, adascale", scaling);
+  assert(scaling == "adascale");
+  return efficiency ? learners * *efficiency : 1;
 }
 
 double RateFactor::at(int64_t samples) const {

@@ -13,7 +13,6 @@ namespace crossbow {
 ///   sqrt    √k, for learners whose noise is not averaged away
 ///   adascale  k·efficiency (Johnson et al., "AdaScale SGD", ICML 2020, for the noise of the mean
 ///           gradient), or 1 until the efficiency is known
-/// Throws UsageError for another name.
 double rate_factor(std::string_view scaling, int learners, std::optional<double> efficiency);
 
 /// A factor of the rate that moves evenly from one value to another. A plain value; counts the

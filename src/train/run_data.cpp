@@ -77,6 +77,14 @@ RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Ch
   return fitted;
 }
 
+void expect_images_to_augment(const RunConfig& config, const data::Dataset& dataset) {
+  if (dataset.info.image.rank() == 3) return;
+  const bool pads = config.augment.pad > 0;
+  if (!pads && !config.augment.mirror) return;
+  fail_usage("`{}`: {} has rows of numbers, which are no images; leave it out",
+             pads ? "pad" : "mirror", config.data);
+}
+
 void expect_changes_fit(const std::vector<LearnerChange>& changes, const RunConfig& config,
                         int64_t batches) {
   for (const LearnerChange& c : changes) {

@@ -25,6 +25,9 @@ std::shared_ptr<const data::Dataset> open_data(const RunConfig& config, const Ch
 /// With teams that have a batch for each learner; a run that goes on from `from` keeps its team.
 RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Checkpoint* from);
 
+/// Refuses a border and mirroring of rows of numbers.
+void expect_images_to_augment(const RunConfig& config, const data::Dataset& dataset);
+
 /// Refuses changes that no run of so many batches an epoch can have written.
 void expect_changes_fit(const std::vector<LearnerChange>& changes, const RunConfig& config,
                         int64_t batches);

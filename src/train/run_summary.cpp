@@ -34,9 +34,9 @@ void summarise(const Checkpoint& c, RunSummary& run) {
     run.best_epoch = best->epoch;
   }
   const auto samples = static_cast<double>(c.samples);
-  const double batches =
-      static_cast<double>(c.position.batch) * static_cast<double>(batch_of(c.options));
-  const double seen = static_cast<double>(c.position.epoch) * samples + std::min(batches, samples);
+  const int64_t batch = c.position.batch_rows > 0 ? c.position.batch_rows : batch_of(c.options);
+  const auto rows = static_cast<double>(c.position.batch * batch);
+  const double seen = static_cast<double>(c.position.epoch) * samples + std::min(rows, samples);
   if (run.train_seconds > 0) run.images_per_second = seen / run.train_seconds;
 }
 

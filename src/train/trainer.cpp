@@ -35,6 +35,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
   TeamConfig team = from ? config_.team(from->position.arrangement) : config_.teams.front();
   expect_alike(config_.options, *dataset_, team.learners_here(), from ? &from->position : nullptr);
   expect_work(config_, team, batches_->batches());
+  if (!from) expect_images_to_augment(config_, *dataset_);
   if (config_.keep_best && folder_) best_.emplace(folder_->path(), from != nullptr);
   if (from) {
     tuner_.preset(from->plan);
@@ -250,7 +251,10 @@ void Trainer::report(int64_t first, int64_t done, bool whole) {
     const auto losses = std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
                                                    static_cast<size_t>(n));
     if (const auto bad = recorder_.take(losses)) {
-      fail_not_finite(loss_became(*bad), position_.step - 1, recorder_.rate_at(position_.batch));
+      const bool learns_within =
+          config_.steps > 1 || (find_async(config_.options.sync) && std::isfinite(losses.front()));
+      const bool has_learned = position_.step > 1 || learns_within;
+      fail_not_finite(loss_became(*bad), has_learned, recorder_.rate_at(position_.batch));
     }
     if (position_.open_batches == k) recorder_.end_iteration();
   }
@@ -315,7 +319,7 @@ bool Trainer::evaluate(EpochRecord& record) {
   if (!evaluation) return false;
   // The last update of the epoch may have been the one too many.
   if (!std::isfinite(evaluation->loss)) {
-    fail_not_finite(loss_became(evaluation->loss), position_.step,
+    fail_not_finite(loss_became(evaluation->loss), position_.step > 0,
                     recorder_.rate_at(position_.batch));
   }
   record.test_loss = evaluation->loss;
@@ -339,8 +343,8 @@ std::string Trainer::loss_became(double loss) const {
                      std::isnan(loss) ? std::abs(loss) : loss, position_.step, position_.epoch + 1);
 }
 
-void Trainer::fail_not_finite(const std::string& what, int64_t updates, double lr) const {
-  if (updates == 0) {
+void Trainer::fail_not_finite(const std::string& what, bool has_learned, double lr) const {
+  if (!has_learned) {
     fail(
         "{}, before anything was learned: look for extreme values in the data, or in the first "
         "weights of the net",

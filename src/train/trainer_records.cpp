@@ -64,7 +64,7 @@ void Trainer::save() {
 void Trainer::save(const Replica& model) {
   if (!all_finite(engine().layout(), model, engine().state().buffers)) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
-                    position_.step, recorder_.rate_at(position_.batch));
+                    position_.step > 0, recorder_.rate_at(position_.batch));
   }
   const std::vector<int32_t> own = engine().take_turns();
   const auto turns = ranks_ ? ranks_->take_turns(own) : std::optional(encode_turns(own));

@@ -135,6 +135,8 @@ std::array<std::pair<std::string_view, bool>, 4> of_nodes(const TrainOptions& o)
 
 /// Whether the algorithm suits the schedule, and one learner alone its options.
 void validate_agreement(const TrainOptions& o) {
+  if (o.lr_scaling)
+    expect_name("lr-scaling", *o.lr_scaling, {"none", "linear", "sqrt", "adascale"});
   if (o.lr_scaling && is_alone(o) && !o.resume) {
     fail_usage(
         "`lr-scaling` {}: the rate is that of one learner, and there is no other; leave it out",

@@ -64,6 +64,16 @@ TEST_F(RowsProgram, TrainAndAreEvaluatedWithTheAreaUnderTheCurve) {
               "the model is of inputs of shape [9], which are no images");
 }
 
+TEST_F(RowsProgram, AreNoImagesToAugment) {
+  write("set", two_classes(1));
+  for (const std::string option : {"pad 2", "mirror"}) {
+    const Outcome o = crossbow(train("set", "--" + option));
+    EXPECT_EQ(o.code, 2);
+    expect_says(o.err, "--" + option.substr(0, option.find(' ')) +
+                           ": libsvm:set has rows of numbers, which are no images; leave it out");
+  }
+}
+
 TEST_F(RowsProgram, SayWhichRowsAreHeldOut) {
   write("set", two_classes(1));
   const Outcome o = crossbow(train("set"));

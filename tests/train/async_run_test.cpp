@@ -268,6 +268,8 @@ TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
               "choose `clock` real");
   expect_says(refusal("sgp", [&](TrainOptions& o) { lease(o), o.deterministic = true; }),
               "leave `deterministic` out");
+  expect_says(refusal("sgp", [&](TrainOptions& o) { lease(o), o.device = "late"; }),
+              "on late a step that has begun cannot be given up");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.clock = "wall"; }), "knows real and virtual");
   expect_says(refusal("sgp", [&](TrainOptions& o) { real(o), o.deterministic = true; }),
               "leave `clock` out");

@@ -178,6 +178,10 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("lr-schedule = 'multistep'\nlr-milestones = [3, 2]"), "ascend");
   EXPECT_SAYS(complaint("lr-schedule = 'step'\nlr-milestones = [3, 4]"), "one number");
   EXPECT_SAYS(complaint("lr-gamma = 0.5"), "does not drop");
+  for (const std::string sync : {"sma", "hogbatch"}) {
+    EXPECT_SAYS(complaint("lr-scaling = 'squrt'\nsync = '" + sync + "'"),
+                "`lr-scaling` squrt: this version knows none, linear, sqrt, adascale");
+  }
   EXPECT_SAYS(complaint("learners = 2\nsync = 'none'"), "`learners` 2: say how they are to agree");
   EXPECT_SAYS(complaint("learners = 2\nsync = 'sma'\nalpha = 2"), "drift apart");
   EXPECT_SAYS(complaint("sync = 'post-local-sgd'\nlr-schedule = 'fixed'"), "never does");

@@ -21,7 +21,6 @@ TEST(RateScaling, HasOneFactorForEachNumberOfLearners) {
   EXPECT_EQ(rate_factor("adascale", 8, 0.75), 6);
   EXPECT_EQ(rate_factor("adascale", 8, {}), 1);  // not yet known
   for (const char* scaling : {"none", "linear", "sqrt"}) EXPECT_EQ(rate_factor(scaling, 1, {}), 1);
-  EXPECT_THROW(rate_factor("cubic", 9, {}), UsageError);
 }
 
 TEST(RateScaling, TheFactorMovesWithoutAJump) {

@@ -4,12 +4,15 @@
 #include <cmath>
 
 #include "data/files.h"
+#include "support/error_text.h"
 #include "support/gpu.h"
 #include "support/late_device.h"
 #include "support/relative_error.h"
 #include "support/sparse_set.h"
+#include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/record_json.h"
+#include "train/run_summary.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -184,6 +187,29 @@ TEST_F(SparseRun, OfLiveNodesLearns) {
     EXPECT_LT(r.history.back().train_loss, 0.5) << model;
     EXPECT_LT(*r.final_test_loss, 0.9) << model;
   }
+}
+
+/// Steps of one row are taken 64 at a time.
+TEST_F(SparseRun, CountsTheRowsOfStepsTakenTogether) {
+  TrainOptions o = options(sparse_set(1000));
+  o.batch = 1;
+  o.out = folder("stopped");
+  StopAfter stop(4);
+  train(o, &stop);
+  const Checkpoint c = load(folder("stopped"));
+  ASSERT_EQ(c.position.epoch, 0);
+  ASSERT_GT(c.position.batch, 0);
+  ASSERT_LT(c.position.batch, 15);
+  const RunSummary run = summarise(folder("stopped"));
+  EXPECT_NEAR(run.images_per_second * run.train_seconds, static_cast<double>(64 * c.position.batch),
+              1e-6);
+}
+
+TEST_F(SparseRun, BlamesTheRateWhereStepsWereTakenBefore) {
+  TrainOptions o = options();
+  o.batch = 1;
+  o.lr = 1e38;
+  testing::expect_says(testing::error_of([&] { train(o); }), "is probably too high");
 }
 
 TEST_F(SparseRun, GoesOnFromACheckpointBitForBit) {
