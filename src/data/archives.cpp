@@ -1,7 +1,6 @@
 #include "data/archives.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/number.h"
 #include "data/class_folders.h"
 #include "data/image.h"
 #include "data/parallel.h"
@@ -33,13 +33,9 @@ std::optional<ShardNumber> shard_number(std::string_view name) {
   const size_t dash = name.rfind('-', of - 1);
   if (dash == name.npos) return std::nullopt;
   ShardNumber shard{std::string(name.substr(0, dash))};
-  const auto parse = [](std::string_view digits, int64_t& n) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-    return error == std::errc{} && end == digits.data() + digits.size() && n >= 0;
-  };
-  const bool good = parse(name.substr(dash + 1, of - dash - 1), shard.number) &&
-                    parse(name.substr(of + 4), shard.all);
-  return good ? std::optional(shard) : std::nullopt;
+  shard.number = number_of<int64_t>(name.substr(dash + 1, of - dash - 1)).value_or(-1);
+  shard.all = number_of<int64_t>(name.substr(of + 4)).value_or(-1);
+  return shard.number >= 0 && shard.all >= 0 ? std::optional(shard) : std::nullopt;
 }
 
 bool is_archive(std::string_view name, Container container) {

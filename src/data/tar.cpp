@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <exception>
 #include <memory>
 #include <new>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace crossbow::data {
@@ -147,7 +147,6 @@ bool is_picture(std::string_view extension) {
 
 int64_t read_class(Members& members, int64_t size) {
   std::array<char, 32> text{};
-  int64_t label = -1;
   if (size > std::ssize(text) ||
       !members.read_contents(std::span(text).first(static_cast<size_t>(size)))) {
     fail("it is no number");
@@ -156,11 +155,11 @@ int64_t read_class(Members& members, int64_t size) {
   while (!number.empty() && (number.back() == '\n' || number.back() == '\r')) {
     number.remove_suffix(1);
   }
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), label);
-  if (error != std::errc{} || end != number.data() + number.size() || label < 0) {
+  const auto label = number_of<int64_t>(number);
+  if (!label || *label < 0) {
     fail("'{}' is no number of a class, from 0 on", printable(number));
   }
-  return label;
+  return *label;
 }
 
 /// The members of the sample that is being read.

@@ -1,13 +1,13 @@
 #include "device/device.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/registry.h"
 #include "core/text.h"
 
@@ -28,9 +28,9 @@ Registry<Entry>& registry() {
 struct KindName {
   explicit KindName(std::string_view text) : base(text.substr(0, text.find(':'))) {
     if (base.size() == text.size()) return;
-    const std::string_view number = text.substr(base.size() + 1);
-    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), first);
-    valid = error == std::errc() && stop == number.data() + number.size() && first >= 0;
+    const auto number = number_of<int>(text.substr(base.size() + 1));
+    valid = number && *number >= 0;
+    first = number.value_or(0);
   }
 
   std::string_view base;

@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/error.h"
+#include "core/number.h"
 
 namespace crossbow {
 
@@ -19,14 +19,12 @@ template <typename T>
 T ModelOptions::number_in(const char* what, const std::string& name, T fallback, T low, T high) {
   const std::string* text = find(name);
   if (!text) return fallback;
-  T value{};
-  const char* end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stop != end || !(value >= low && value <= high)) {
+  const auto value = number_of<T>(*text);
+  if (!value || !(*value >= low && *value <= high)) {
     fail_usage("the option '{}' of the model '{}' must be a {} from {} to {}, not '{}'", name,
                model_, what, low, high, *text);
   }
-  return value;
+  return *value;
 }
 
 int64_t ModelOptions::integer(const std::string& name, int64_t fallback, int64_t low,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 
 #include "comm/world.h"
 #include "core/error.h"
+#include "core/number.h"
 #include "sync/async.h"
 #include "train/team_config.h"
 #include "train/workers_config.h"
@@ -20,12 +20,6 @@ namespace crossbow {
 namespace {
 
 constexpr double kLongest = 1e6;  // seconds, of a step, a message or a factor
-
-template <typename Number>
-bool read_number(std::string_view text, Number& value) {
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && stop == text.data() + text.size();
-}
 
 struct Entry {
   int node;
@@ -44,15 +38,13 @@ std::vector<Entry> entries_of(std::string_view option, std::string_view text,
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     const size_t colon = std::min(item.size(), item.find(':'));
-    Entry entry{-1, 0};
-    if (!read_number(item.substr(0, colon), entry.node) ||
-        !read_number(item.substr(std::min(item.size(), colon + 1)), entry.value)) {
-      fail_usage("`{}` {}: write {}", option, all, example);
+    const auto node = number_of<int>(item.substr(0, colon));
+    const auto value = number_of<double>(item.substr(std::min(item.size(), colon + 1)));
+    if (!node || !value) fail_usage("`{}` {}: write {}", option, all, example);
+    if (*node < 0 || *node >= kMostLearners) {
+      fail_usage("`{}` {}: there is no node {}", option, all, *node);
     }
-    if (entry.node < 0 || entry.node >= kMostLearners) {
-      fail_usage("`{}` {}: there is no node {}", option, all, entry.node);
-    }
-    entries.push_back(entry);
+    entries.push_back({*node, *value});
   }
   return entries;
 }
@@ -94,8 +86,8 @@ std::vector<double> recorded_times(const std::string& path) {
   std::vector<double> times;
   std::string word;
   while (file >> word) {
-    double time = 0;
-    if (!read_number(word, time) || !(time > 0 && time <= kLongest)) {
+    const double time = number_of<double>(word).value_or(0);
+    if (!(time > 0 && time <= kLongest)) {
       fail_usage(
           "`step-times` recorded:{}: its number {} is '{}'; write the seconds of one step "
           "on each line",
@@ -128,12 +120,17 @@ void set_step_times(Pace& pace, const std::string& text) {
   }
   const size_t second = std::min(rest.size(), rest.find(':'));
   const std::string_view spread = std::string_view(rest).substr(std::min(rest.size(), second + 1));
-  if (!read_number(std::string_view(rest).substr(0, second), pace.step_seconds)) refuse();
+  const auto number = [&](std::string_view part) {
+    const auto value = number_of<double>(part);
+    if (!value) refuse();
+    return *value;
+  };
+  pace.step_seconds = number(std::string_view(rest).substr(0, second));
   if (kind == "constant") {
     if (second < rest.size()) refuse();
     pace.spread = 0;
   } else {
-    if (!read_number(spread, pace.spread)) refuse();
+    pace.spread = number(spread);
     if (kind == "uniform") {
       pace.times = Pace::Times::uniform;
     } else if (kind != "lognormal") {

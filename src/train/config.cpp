@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "core/error.h"
+#include "core/number.h"
 
 namespace crossbow {
 namespace {
@@ -39,14 +39,15 @@ const std::array kTable = {
                 "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; cuda; cuda:1; "
                 "cuda:0,cuda:1,…: GPUs; ref: the slow reference",
                 &O::device},
-    OptionEntry{"batch", "N", "images a step and learner; with `worker`: that lr is for",
+    OptionEntry{"batch", "N", "images a step and learner; of unlike workers: that lr is for",
                 &O::batch},
     OptionEntry{
         "splits", "N",
         "at most so many parts of a batch, one by one, to need less memory; batch norm sees a part",
         &O::splits},
     OptionEntry{"learners", "N|auto",
-                "replicas trained side by side on each device; auto: see tune-for", &O::learners},
+                "replicas trained side by side on each device; auto: found by trying",
+                &O::learners},
     OptionEntry{"threads-per-learner", "N|auto", "auto: the device's cores, shared out",
                 &O::threads_per_learner},
     OptionEntry{"sync", "NAME", "how learners agree, by a name below; none: one learner", &O::sync},
@@ -192,13 +193,9 @@ struct ValueOf<std::optional<T>> {
 
 template <typename Number>
 Number parse_number(std::string_view name, std::string_view text, std::string_view kind) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || text.empty()) {
-    fail_usage("{}: '{}' is not {}", name, text, kind);
-  }
-  return value;
+  const auto value = number_of<Number>(text);
+  if (!value) fail_usage("{}: '{}' is not {}", name, text, kind);
+  return *value;
 }
 
 double parse_real(std::string_view name, std::string_view text) {

@@ -1,10 +1,12 @@
 #include "train/workers_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
 
 #include "core/error.h"
 #include "core/nearest.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "device/device.h"
 #include "train/team_config.h"
@@ -25,15 +27,14 @@ std::string_view cut(std::string_view& text, char end) {
 template <typename Number>
 Number number_in(std::string_view worker, std::string_view key, std::string_view text, Number least,
                  Number most) {
-  Number value{};
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) {
+  const auto value = number_of<Number>(text);
+  if (!value) {
     fail_usage("`worker` {}: '{}' is not a number for {}; write {}", worker, text, key, kForm);
   }
-  if (!(value >= least && value <= most)) {
+  if (!(*value >= least && *value <= most)) {
     fail_usage("`worker` {}: {} must be in {} to {}", worker, key, least, most);
   }
-  return value;
+  return *value;
 }
 
 void set_key(WorkerConfig& worker, std::string_view all, std::string_view key,
@@ -144,7 +145,8 @@ bool has_usable_gpu() {
 /// All cores but one, and a GPU if there is one, or else the last core. Sizes of a live worker, and
 /// of a replica on a GPU, are the paper's. Steps of 128 rows have nine tenths of a core's best
 /// speed, but of 16 nearly as much, and more of them are made: so where sizes adapt on cores alone
-/// they are smaller (docs/hogbatch.md). A largest size is 16 times the smallest, as the paper's.
+/// they are smaller (docs/hogbatch.md). A replica's largest size is 16 times its smallest, as the
+/// paper's.
 std::string default_workers(const TrainOptions& o) {
   const int cores = device_kind(device_list(o.device).kind).cores;
   const auto algorithm = algorithm_of(o);
