@@ -207,15 +207,7 @@ class ThreadWorlds::Rank final : public World {
   }
 
   void agree() override { all_.exchange(rank_, {}); }
-  bool survives() const override { return false; }
   std::vector<LostRank> recover(Role) override { throw RankLost("a thread is not survived"); }
-  bool is_done() const override { return false; }
-  bool prevails() const override { return true; }
-  void take_in_spares() override {}
-  bool is_spare() const override { return false; }
-  bool await_loss() override { return false; }
-  void dismiss_spares() override {}
-  void end_unheard() override {}
   void abort(int code) override { std::_Exit(code); }
 
  private:

@@ -23,7 +23,7 @@ namespace crossbow {
 ///
 /// If a rank is lost, whoever finds out first has the calls of all others throw RankLost: of the
 /// world, of its mails, and of those who wait for its sums. Then all that are left may call
-/// `recover`, if the world survives that.
+/// `recover`, if the world survives that; by default it does not, and has no spares.
 class World {
  public:
   virtual ~World() = default;
@@ -53,7 +53,7 @@ class World {
   /// Where the world survives losses: returns on all ranks once all have called it, or throws
   /// RankLost on all that are left.
   virtual void agree() = 0;
-  virtual bool survives() const = 0;
+  virtual bool survives() const { return false; }
   /// After RankLost, by all that are left, spares too: numbers them anew, in their old order, and
   /// kills lost ones that only stand still, if they are on this machine or the launcher can: one
   /// of two parts of a network that fell apart so ends the other. They are what they say from now
@@ -61,22 +61,22 @@ class World {
   /// nothing but to be destroyed. Throws RankLost if another one is lost meanwhile.
   enum class Role : char { spare, rank, done };
   virtual std::vector<LostRank> recover(Role role) = 0;
-  virtual bool is_done() const = 0;
+  virtual bool is_done() const { return false; }
   /// Whether there is no larger part that may have given this one up, and go on. Where there may be
   /// one, `abort` ends this process alone.
-  virtual bool prevails() const = 0;
+  virtual bool prevails() const { return true; }
   /// By all that are left: as many spares as are needed become ranks, with the last numbers, so
   /// that there are as many as at first. Throws RankLost as recover does.
-  virtual void take_in_spares() = 0;
+  virtual void take_in_spares() {}
 
-  virtual bool is_spare() const = 0;
+  virtual bool is_spare() const { return false; }
   /// Of a spare, which may call nothing else: returns when a rank is lost; false if rank 0 has
   /// dismissed it.
-  virtual bool await_loss() = 0;
+  virtual bool await_loss() { return false; }
   /// Of rank 0, at the end.
-  virtual void dismiss_spares() = 0;
+  virtual void dismiss_spares() {}
   /// At the end: has the launcher kill lost ones that may live, for which it would wait.
-  virtual void end_unheard() = 0;
+  virtual void end_unheard() {}
 
   /// Whether the ranks are threads of this process (comm/thread_world.h).
   virtual bool is_of_threads() const { return false; }
