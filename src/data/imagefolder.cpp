@@ -1,9 +1,8 @@
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/machine.h"
 #include "data/class_folders.h"
 #include "data/conversion.h"
 #include "data/image.h"
@@ -55,7 +54,7 @@ Shape image_shape(const std::array<int64_t, 2>& wanted, const Split& split) {
 }
 
 int64_t default_budget() {
-  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const auto memory = static_cast<int64_t>(memory_mb() * (1 << 20));
   return std::min(int64_t{4} << 30, memory / 4);
 }
 
