@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/exceptions.h"
 
 namespace crossbow {
 
@@ -23,7 +23,7 @@ class Registry {
   /// one thing, chance would otherwise choose.
   const T& add(std::string_view name, T entry) {
     const auto [it, added] = entries_.try_emplace(std::string(name), std::move(entry));
-    if (!added) fail("the {} '{}' is registered twice", kind_, name);
+    if (!added) throw Error("the " + kind_ + " '" + it->first + "' is registered twice");
     return it->second;
   }
   /// Null if there is none.

@@ -1,5 +1,6 @@
 #include "graph/op.h"
 
+#include "core/error.h"
 #include "core/registry.h"
 #include "graph/source.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/error.h"
 #include "core/nearest.h"
 #include "core/registry.h"
 #include "graph/source.h"

@@ -1,5 +1,10 @@
 #include "sync/async.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
 #include "core/nearest.h"
 #include "core/registry.h"
 #include "sync/check_options.h"

@@ -1,7 +1,10 @@
 #include "sync/sync.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/nearest.h"
 #include "core/registry.h"
 #include "sync/async.h"

@@ -1,5 +1,6 @@
 #include "graph/source.h"
 
+#include "core/error.h"
 #include "kernels/cuda/prepare.h"
 #include "kernels/cuda/strides.h"
 
