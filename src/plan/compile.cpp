@@ -496,13 +496,13 @@ class Compiler {
   /// Updates the parameters whose gradient and last reader have both run once node `id` has.
   void update_finished(int32_t id) {
     for (const auto& [gradient, names] : gradients_) {
-      if (gradient.output == 0 && own_updates_.count(gradient.node)) continue;
+      if (gradient.node > id || (gradient.output == 0 && own_updates_.count(gradient.node)))
+        continue;
       for (const std::string& name : names) {
-        const auto* slot = program_->parameters_->find(name);
         const int32_t parameter = parameter_ids_.at(name);
-        if (std::max(gradient.node, last_reader({parameter, 0})) == id) {
-          update(*slot, stored_as(gradient, slot->layout));
-        }
+        if (std::max(gradient.node, last_reader({parameter, 0})) != id) continue;
+        const auto* slot = program_->parameters_->find(name);
+        update(*slot, stored_as(gradient, slot->layout));
       }
     }
   }
