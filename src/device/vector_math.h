@@ -46,7 +46,7 @@ class VectorMath {
 /// stays within the limit: min(1, limit / (norm + 1e-6)), as PyTorch's clip_grad_norm_ does.
 double clip_scale(double limit, std::span<const double> sums);
 
-/// "cpu" (f32) or "ref" (f32, f64). Throws Error if there is none.
+/// "cpu" (f32), "cuda" (f32) or "ref" (f32, f64). Throws Error if there is none.
 const VectorMath& vector_math(std::string_view device, DType dtype);
 
 /// `const RegisterVectorMath k{"ref", DType::f64, math};`, where `math` is a static object.

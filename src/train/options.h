@@ -37,8 +37,8 @@ struct TrainOptions {
   std::optional<bool> mirror = {};  // flip half of the training images
 
   // Who computes it.
-  /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; or ref, the
-  /// slow, plain reference.
+  /// cpu; cpu:0,cpu:1 and so on for groups of its cores, each a device of its own; cuda, cuda:1 or
+  /// cuda:0,cuda:1 for GPUs; or ref, the slow, plain reference.
   std::string device = "cpu";
   int64_t batch = 16;  // images a step and learner
   /// Neighbours of a set that stay together in an epoch's order, mixed with those of 63 other
@@ -56,7 +56,8 @@ struct TrainOptions {
 
   // Of asynchronous algorithms (sync/async.h), whose learners are called nodes.
   /// Workers of unlike speed, in place of learners that are alike: KIND:key=value,… one after the
-  /// other with a space in between, see train/workers_config.h. Auto: by the device's cores.
+  /// other with a space in between, see train/workers_config.h. Auto: by the algorithm, the
+  /// device's cores, and whether there is a GPU.
   std::optional<std::string> worker = {};
   /// How a worker's replica becomes part of the model: difference or overwrite; auto: difference.
   std::optional<std::string> merge = {};
@@ -82,7 +83,7 @@ struct TrainOptions {
   /// batches; 0: they are the mean of the learners'. Auto: 2048 for an asynchronous algorithm and
   /// for one whose model lags behind the learners, else 0.
   std::optional<int64_t> bn_images = {};
-  std::string precision = "f32";  // f32, or bf16: weights and statistics stay f32
+  std::string precision = "f32";  // or bf16, or tf32 on a GPU: weights and statistics stay f32
   uint64_t seed = 1;
   bool deterministic = false;  // no timed choice: the same bits on a fresh machine too
   std::optional<std::string> tune_for = {};  // goodput or throughput, of `learners` auto
@@ -139,7 +140,9 @@ struct TrainOptions {
 
   /// Goes on with the run in this folder. All else must be as it was there, except `epochs`,
   /// `target_accuracy`, `target_loss`, `target_on`, `eval_every`, `patience`, `keep_best`,
-  /// `save_every`, `log_every`, `retune` and `out`. Not part of a configuration file.
+  /// `save_every`, `log_every`, `lease`, `retune` and `out`; and it may go on with as many devices
+  /// of another kind, by `device`, `precision` and the devices in `worker`. Not part of a
+  /// configuration file.
   std::optional<std::string> resume = {};
   /// Where the launcher's MPI lets the others go on when ranks are lost: fewer do not. Not part of
   /// a configuration file either, nor of the run.
