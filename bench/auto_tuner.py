@@ -5,7 +5,6 @@ other, twice over; then what `crossbow train` settles on while it trains. Prints
 Run it on an idle machine; it takes some minutes.
 """
 
-import json
 import os
 import re
 import signal
@@ -13,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, listed, parser_of
+from bench import CROSSBOW, listed, parser_of, run_main
+from bench.processes import answer_of
 
 FOUND = re.compile(r"going on with (\d+) learners? of (\d+) thread")
 
@@ -27,10 +27,7 @@ def arrangements(cpus):
 def throughput(args, case, learners, threads):
     command = [CROSSBOW, "bench", "--json", *case, "--learners", str(learners)]
     command += ["--threads-per-learner", str(threads), "--seconds", str(args.seconds)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout)["images_per_second"]
+    return answer_of(command)["images_per_second"]
 
 
 def found(case, data):
@@ -74,4 +71,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

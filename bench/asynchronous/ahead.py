@@ -2,16 +2,15 @@
 and number of nodes, with and without a straggler."""
 
 import dataclasses
-import json
 import math
 import statistics
-import subprocess
 
 from bench import CROSSBOW, log, table
 from bench.asynchronous.jobs import ASYNCHRONOUS, SYNCHRONOUS, job_of
 from bench.learning.report import values
 from bench.learning.results import best_accuracy, by_merit, epochs_to_target, group, select
 from bench.learning.tuning import lags
+from bench.processes import answer_of
 
 ALGORITHMS = [*ASYNCHRONOUS, *SYNCHRONOUS]
 PLAIN = ("hogwild", "async-easgd")  # their steps have no momentum
@@ -31,11 +30,7 @@ def rate(word):
 
 
 def recipe_of(model):
-    command = [CROSSBOW, "models", model, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(done.stderr.strip())
-    return json.loads(done.stdout)["recipe"]
+    return answer_of([CROSSBOW, "models", model, "--json"])["recipe"]
 
 
 def rates_of(args, recipe, algorithm):

@@ -2,15 +2,14 @@
 
 import concurrent.futures
 import dataclasses
-import json
 import os
 import statistics
-import subprocess
 
-from bench import CROSSBOW, Failed, last_line, log, nets, table, warn_if_busy
+from bench import CROSSBOW, Failed, log, nets, table, warn_if_busy
 from bench.learning.results import group, select
 from bench.peers.__main__ import keep_freed_memory
 from bench.peers.sides import Crossbow, options_of
+from bench.processes import answer_of, on_cpus, with_one_thread
 
 MODEL = "mlp"
 PLAIN_STEPS = ("--momentum", "0", "--weight-decay", "0")
@@ -35,11 +34,6 @@ class Measurement:
     model: str = MODEL
 
     key = dataclasses.asdict
-
-
-def on_cpus(cpus, command):
-    """Whatever a process binds its threads to is then one of these."""
-    return ["taskset", "-c", ",".join(map(str, cpus)), *map(str, command)]
 
 
 class Bench(Crossbow):
@@ -76,16 +70,7 @@ class Torch:
 
     def measure(self, seconds):
         command = [*self.command, "--seconds", str(seconds)]
-        shape = {"capture_output": True, "text": True, "timeout": 120 + 10 * seconds}
-        try:
-            done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **shape)
-        except OSError as error:
-            raise Failed(f"{command[0]}: {error.strerror}")
-        except subprocess.TimeoutExpired as error:
-            raise Failed(f"no answer within {shape['timeout']:.0f} s") from error
-        if done.returncode != 0:
-            raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
-        return json.loads(done.stdout)["images_per_second"]
+        return answer_of(command, 120 + 10 * seconds, with_one_thread())["images_per_second"]
 
 
 def sides_of(args, batch):

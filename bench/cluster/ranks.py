@@ -4,13 +4,12 @@ thread, so the bits are the same; of an asynchronous one it has two nodes. With 
 later, as over a slow network."""
 
 import itertools
-import json
 import os
 import statistics
-import subprocess
 import tempfile
 
-from bench import CROSSBOW, Failed, last_line, listed, log, parser_of, run_main, table, warn_if_busy
+from bench import CROSSBOW, Failed, listed, log, parser_of, run_main, table, warn_if_busy
+from bench.processes import answer_of
 
 EXAMPLES = """
 Examples:
@@ -46,12 +45,12 @@ def images_per_second(args, side, net, sync, delay=0):
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = [*args.mpirun.split(), "-q", "-n", 2, "--bind-to", "none", *root, *command]
     with tempfile.TemporaryDirectory(prefix="crossbow-ranks-") as folder:
-        command = [str(word) for word in [*command, "--out", f"{folder}/run"]]
         environment = {**os.environ, "CROSSBOW_SUM_DELAY": str(delay)}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        raise Failed(f"{side}, {sync}, {net}: exit status {done.returncode}: {last_line(done.stderr)}")
-    return json.loads(done.stdout)["images_per_second"]
+        try:
+            answer = answer_of([*command, "--out", f"{folder}/run"], environment=environment)
+        except Failed as failure:
+            raise Failed(f"{side}, {sync}, {net}: {failure}") from failure
+    return answer["images_per_second"]
 
 
 def main():

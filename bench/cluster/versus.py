@@ -11,10 +11,10 @@ import os
 import pathlib
 import random
 import statistics
-import subprocess
 import tempfile
 
-from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run_main, table, warn_if_busy
+from bench import CROSSBOW, ROOT, Failed, listed, log, parser_of, run_main, table, warn_if_busy
+from bench.processes import finished
 
 EXAMPLES = """
 Examples:
@@ -41,11 +41,10 @@ def write_images(folder, count):
 
 
 def output_of(command):
-    command = [str(word) for word in command]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command[:4])} …: exit status {done.returncode}: {last_line(done.stderr)}")
-    return done.stdout
+    try:
+        return finished(command).stdout
+    except Failed as failure:
+        raise Failed(f"{' '.join(map(str, command[:4]))} …: {failure}") from failure
 
 
 def with_environment(command, environment):

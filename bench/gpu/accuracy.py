@@ -5,17 +5,16 @@ import dataclasses
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import time
 
-from bench import CROSSBOW, Failed, last_line, log, nets
+from bench import CROSSBOW, Failed, log, nets
 from bench.gpu import ours
 from bench.gpu.jobs import Job
 from bench.learning.results import best_accuracy, by_merit, seconds_to_target
 from bench.learning.runner import FIELDS
-from bench.peers.sides import TooLate
+from bench.processes import finished
 
 MODEL, TARGET, PRECISION = "resnet-32", 0.88, "bf16"
 LONGEST = 240  # seconds of a run
@@ -93,18 +92,11 @@ def history_of(job, said):
 
 def run(args, job):
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(word) for word in command_of(args, job, pathlib.Path(folder))]
+        command = command_of(args, job, pathlib.Path(folder))
         environment = ours.environment() if job.fields["side"] == "crossbow" else None
         start = time.monotonic()
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=LONGEST, env=environment
-            )
-        except subprocess.TimeoutExpired as error:
-            raise TooLate(LONGEST) from error
+        done = finished(command, LONGEST, environment)
         wall = time.monotonic() - start
-    if done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
     history = history_of(job, done.stdout)
     waiting = WAITING.search(done.stderr)
     return {

@@ -11,7 +11,8 @@ from bench.gpu import ours
 from bench.gpu.jobs import Job, fields_of
 from bench.gpu.order import MAIN
 from bench.learning.results import select
-from bench.peers.sides import TooLate, options_of
+from bench.peers.sides import options_of
+from bench.processes import TooLate
 
 CASE = {"batch": 16, "precision": "bf16", "learners": 8}
 RUN_LIMIT = 120  # seconds

@@ -6,17 +6,17 @@ import contextlib
 import functools
 import os
 import re
-import subprocess
 import sys
 import time
 
-from bench import CROSSBOW, Failed, last_line, log, table
+from bench import CROSSBOW, Failed, log, table
 from bench.gpu import memory, mps, ours
 from bench.gpu.jobs import Job, fields_of
 from bench.gpu.order import MAIN
 from bench.learning.results import group, select
 from bench.nets import NETS
-from bench.peers.sides import Process, TooLate, ask_crossbow, options_of
+from bench.peers.sides import Process, ask_crossbow, options_of
+from bench.processes import finished
 
 COUNTS = (8, 16)
 BATCH, PRECISION = 16, "bf16"
@@ -89,14 +89,7 @@ def measure_group(processes, count, before):
 def shares_of(command):
     """Of the learners' time, in per cent: exchanges, and waiting for them; None where it says
     nothing of them. Cuts the time short that the next run takes for choices."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=OURS_LIMIT, env=ours.environment()
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TooLate(OURS_LIMIT) from error
-    if done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
+    done = finished(command, OURS_LIMIT, ours.environment())
     found = SHARES.search(" ".join(done.stdout.split()))
     return [float(share) for share in found.groups()] if found else None
 

@@ -14,22 +14,21 @@ given again, it goes on where it was.
 import bz2
 import dataclasses
 import gzip
-import json
 import math
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import typing
 
-from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run_main, table
+from bench import CROSSBOW, ROOT, Failed, listed, log, parser_of, run_main, table
 from bench import warn_if_busy
 from bench.hogbatch import training
 from bench.hogbatch.curves import best_of, curve, plot, rows_a_second, seconds_text, text_of
 from bench.hogbatch.shares import plot_shares
 from bench.learning.results import Results, group
+from bench.processes import answer_of
 
 MODEL = "mlp"
 RECIPE = ("--model", MODEL, "--lr-schedule", "fixed", "--weight-decay", 0, "--warmup", 0)
@@ -123,20 +122,13 @@ class Rows:
             path.write_text("".join(train_lines), encoding="ascii")
             test.write_text("".join(lines[::TEST_SHARE]), encoding="ascii")
         else:
-            run_json([CROSSBOW, "convert", data, f"libsvm:{path}", "--json"])
+            answer_of([CROSSBOW, "convert", data, f"libsvm:{path}", "--json"])
             lines = (path.read_text() + test.read_text()).splitlines()
         labels = [line.rstrip("\n").partition(" ")[0] for line in lines]
         labels = ["" if ":" in label else label for label in labels]
         classes = {label for of_row in labels for label in of_row.split(",") if label}
         features = max(int(line.split()[-1].partition(":")[0]) for line in lines if ":" in line)
         return Rows(path, features, len(classes), any("," in label for label in labels))
-
-
-def run_json(command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
-    return json.loads(done.stdout)
 
 
 def measure(args, job, side, rows):
@@ -148,7 +140,7 @@ def measure(args, job, side, rows):
         of_rows = ["--sets"] if rows.sets else []
         of_rows += ["--sparse"] if rows.features >= SPARSE_FEATURES else []
         ending = ["--seconds", job.seconds, "--window", WINDOW_ROWS]
-        return run_json([*command, *shape, *of_rows, *options, *ending])
+        return answer_of([*command, *shape, *of_rows, *options, *ending])
     words = [
         *(*RECIPE, "--data", f"libsvm:{rows.path}", "--lr", job.rate, "--seed", job.seed),
         *("--log-every", max(1, LOGGED_ROWS // side.batch)),

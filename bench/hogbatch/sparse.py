@@ -9,17 +9,16 @@ Every measurement is a line of the results, and is not made again.
 
 import concurrent.futures
 import dataclasses
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from bench import CROSSBOW, ROOT, Failed, last_line, log, parser_of, run_main, table
+from bench import CROSSBOW, ROOT, Failed, log, parser_of, run_main, table
 from bench import warn_if_busy
 from bench.learning.results import Results
+from bench.processes import answer_of, on_cpus, with_one_thread
 
 DATA = "like-real-sim"
 ONE, TWO, APART, SKLEARN, TORCH = "one", "two", "apart", "sklearn", "torch"
@@ -43,12 +42,7 @@ class Job:
 
 def run(command, cpus):
     """What the command prints as JSON, on these CPUs alone."""
-    command = ["taskset", "-c", ",".join(map(str, cpus)), *map(str, command)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
-    return json.loads(done.stdout)
+    return answer_of(on_cpus(cpus, command), environment=with_one_thread())
 
 
 def crossbow(args, cpus, *options):

@@ -12,7 +12,7 @@ import time
 
 from bench import CROSSBOW, Failed, last_line
 from bench.learning.runner import end_with_parent
-from bench.peers.sides import TooLate
+from bench.processes import TooLate
 
 EPOCHS = 1_000_000  # more than there is time for
 ENDED = (0, 128 + signal.SIGTERM)  # exit statuses of a run that has told its results

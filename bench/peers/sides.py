@@ -11,6 +11,7 @@ import threading
 
 from bench import CROSSBOW, PEERS_PYTHON, Failed, last_line
 from bench.nets import NETS
+from bench.processes import TooLate, finished
 
 WARM_UP = 1.0  # seconds
 PREPARE_LIMIT = 300  # seconds until a peer must be compiled and warm
@@ -20,11 +21,6 @@ class IllegalInstruction(Failed):
     pass
 
 
-class TooLate(Failed):
-    def __init__(self, limit):
-        super().__init__(f"no answer within {limit:.0f} s")
-
-
 def options_of(case):
     names = ("model", "batch", "precision")
     return [word for name in names for word in (f"--{name}", str(case[name]))]
@@ -32,14 +28,7 @@ def options_of(case):
 
 def ask_crossbow(command, parameters, limit, environment=None):
     """What crossbow bench answers, of a net of so many parameters, and what it says beside."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit, env=environment
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TooLate(limit) from error
-    if done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}: {last_line(done.stderr)}")
+    done = finished(command, limit, environment)
     answer = json.loads(done.stdout)
     if answer["parameters"] != parameters:
         raise Failed(f"it has {answer['parameters']} parameters, not {parameters}")
