@@ -55,16 +55,6 @@ fs::file_type type_of_mode(mode_t mode) {
   }
 }
 
-bool write_all(int fd, std::span<const uint8_t> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 bool write_all_at(int fd, int64_t offset, std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
@@ -176,6 +166,16 @@ void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes, c
   }
 }
 
+bool write_all(const Descriptor& file, std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return true;
+}
+
 FileBytes bytes_of_file(const fs::path& path) {
   const auto file = std::make_shared<const Descriptor>(open_regular_file(path));
   struct stat status {};
@@ -234,7 +234,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(std::span<const uint8_t> bytes) {
-  if (!write_all(file_.get(), bytes)) refuse_to_write(path_);
+  if (!write_all(file_, bytes)) refuse_to_write(path_);
 }
 
 FileSink AtomicFile::sink() {

@@ -57,6 +57,9 @@ void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes,
              const std::filesystem::path& path);
 void read_at(const Descriptor& file, int64_t offset, std::span<uint8_t> bytes, const char* path);
 
+/// False, with errno, if not all could be written.
+bool write_all(const Descriptor& file, std::span<const uint8_t> bytes);
+
 /// A file's bytes, wherever they are.
 struct FileBytes {
   int64_t size = 0;

@@ -65,16 +65,7 @@ LineFile::LineFile(const fs::path& path)
 
 std::string LineFile::read() const {
   std::string text(static_cast<size_t>(bytes_), '\0');
-  size_t have = 0;
-  while (have < text.size()) {
-    const ssize_t n =
-        ::pread(file_.get(), text.data() + have, text.size() - have, static_cast<off_t>(have));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_to("read");
-    if (n == 0) break;
-    have += static_cast<size_t>(n);
-  }
-  text.resize(have);
+  read_at(file_, 0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}, path_);
   return text;
 }
 
@@ -85,18 +76,12 @@ void LineFile::cut(int64_t bytes) {
 }
 
 void LineFile::append(std::string_view line) {
-  size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t n = ::write(file_.get(), line.data() + done, line.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const int error = errno;
-      // If this fails too, whoever goes on with the run cuts the file back.
-      [[maybe_unused]] const int taken_back = ::ftruncate(file_.get(), bytes_);
-      errno = error;
-      fail_to("write");
-    }
-    done += static_cast<size_t>(n);
+  if (!write_all(file_, {reinterpret_cast<const uint8_t*>(line.data()), line.size()})) {
+    const int error = errno;
+    // If this fails too, whoever goes on with the run cuts the file back.
+    [[maybe_unused]] const int taken_back = ::ftruncate(file_.get(), bytes_);
+    errno = error;
+    fail_to("write");
   }
   bytes_ += static_cast<int64_t>(line.size());
 }

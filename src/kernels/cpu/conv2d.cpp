@@ -1,6 +1,7 @@
 #include "ops/conv2d.h"
 
 #include <dnnl.hpp>
+#include <utility>
 
 #include "core/error.h"
 #include "kernels/cpu/grouped_weights.h"
@@ -80,8 +81,7 @@ struct WeightsDoor {
     }
   }
   bool converts() const { return static_cast<bool>(plain); }
-  size_t scratch_bytes() const { return converts() ? (inner.get_size() + 63) / 64 * 64 : 0; }
-  void* address(void* given, void* scratch) const { return converts() ? scratch : given; }
+  size_t scratch_bytes() const { return (inner.get_size() + 63) / 64 * 64; }
 };
 
 Call in_turn(Call first, Call second) {
@@ -97,6 +97,23 @@ Call convert(const Desc& from, void* from_data, const Desc& to, void* to_data) {
     fail("oneDNN converts grouped weights with scratch only");
   return onednn::bind<dnnl::reorder>(
       desc, {{DNNL_ARG_FROM, from, from_data}, {DNNL_ARG_TO, to, to_data}});
+}
+
+/// `kernel`, whose weights, an input or an output, are as its implementation has them, with those
+/// of the replica.
+PreparedKernel through(const WeightsDoor& door, PreparedKernel kernel, onednn::Wire weights) {
+  if (!door.converts()) return kernel;
+  kernel.scratch_bytes += door.scratch_bytes();
+  kernel.bind = [door, weights, inner = std::move(kernel.bind)](Operands o) {
+    void*& operand = (weights.is_output ? o.outputs : o.inputs)[weights.index];
+    void* const converted = o.scratch;
+    void* const outer = std::exchange(operand, converted);
+    o.scratch = static_cast<std::byte*>(o.scratch) + door.scratch_bytes();
+    Call run = inner(o);
+    if (weights.is_output) return in_turn(run, convert(door.inner, converted, door.plain, outer));
+    return in_turn(convert(door.plain, outer, door.inner, converted), run);
+  };
+  return kernel;
 }
 
 bool is_fallback(const std::string& implementation) {
@@ -155,24 +172,16 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
                                   onednn::desc_any(g.y, g.dtype), g.window);
     });
     const WeightsDoor door(g, desc.weights_desc());
-    PreparedKernel kernel{{onednn::layout_of(desc.src_desc()), door.outer, bias},
-                          {onednn::layout_of(desc.dst_desc())}};
-    kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
-    kernel.implementation = onednn::implementation(desc);
-    kernel.bind = [desc, door, bias_desc, with_bias](Operands o) {
-      void* weights = door.address(o.inputs[1], o.scratch);
-      std::vector<onednn::Argument> arguments{
-          {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
-          {DNNL_ARG_WEIGHTS, desc.weights_desc(), weights},
-          {DNNL_ARG_DST, desc.dst_desc(), o.outputs[0]},
-          {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
-           static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
-      if (with_bias) arguments.push_back({DNNL_ARG_BIAS, bias_desc, o.inputs[2]});
-      Call run = onednn::bind<dnnl::convolution_forward>(desc, arguments);
-      if (!door.converts()) return run;
-      return in_turn(convert(door.plain, o.inputs[1], door.inner, weights), run);
-    };
-    return kernel;
+    const auto weights = onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc());
+    std::vector wires{onednn::input(0, DNNL_ARG_SRC, desc.src_desc()), weights,
+                      onednn::output(0, DNNL_ARG_DST, desc.dst_desc())};
+    if (with_bias) wires.push_back(onednn::input(2, DNNL_ARG_BIAS, bias_desc));
+    return through(door,
+                   onednn::run_by<dnnl::convolution_forward>(
+                       desc, wires,
+                       {{onednn::layout_of(desc.src_desc()), door.outer, bias},
+                        {onednn::layout_of(desc.dst_desc())}}),
+                   weights);
   });
 }
 
@@ -185,22 +194,15 @@ PreparedKernel prepare_grad_input(const PrepareContext& c) {
                                         g.weights_any(g.dtype), diff_dst, g.window);
     });
     const WeightsDoor door(g, desc.weights_desc());
-    PreparedKernel kernel{{onednn::layout_of(desc.diff_dst_desc()), door.outer},
-                          {onednn::layout_of(desc.diff_src_desc())}};
-    kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
-    kernel.implementation = onednn::implementation(desc);
-    kernel.bind = [desc, door](Operands o) {
-      void* weights = door.address(o.inputs[1], o.scratch);
-      Call run = onednn::bind<dnnl::convolution_backward_data>(
-          desc, {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[0]},
-                 {DNNL_ARG_WEIGHTS, desc.weights_desc(), weights},
-                 {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), o.outputs[0]},
-                 {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
-                  static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}});
-      if (!door.converts()) return run;
-      return in_turn(convert(door.plain, o.inputs[1], door.inner, weights), run);
-    };
-    return kernel;
+    const auto weights = onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc());
+    return through(door,
+                   onednn::run_by<dnnl::convolution_backward_data>(
+                       desc,
+                       {onednn::input(0, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()), weights,
+                        onednn::output(0, DNNL_ARG_DIFF_SRC, desc.diff_src_desc())},
+                       {{onednn::layout_of(desc.diff_dst_desc()), door.outer},
+                        {onednn::layout_of(desc.diff_src_desc())}}),
+                   weights);
   });
 }
 
@@ -223,23 +225,15 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
     PreparedKernel kernel{
         {onednn::layout_of(desc.src_desc()), onednn::layout_of(desc.diff_dst_desc())},
         {door.outer}};
-    if (a.with_bias) kernel.outputs.push_back(bias);
-    kernel.scratch_bytes = door.scratch_bytes() + desc.scratchpad_desc().get_size();
-    kernel.implementation = onednn::implementation(desc);
-    kernel.bind = [desc, door, bias_desc, with_bias = a.with_bias](Operands o) {
-      void* weights = door.address(o.outputs[0], o.scratch);
-      std::vector<onednn::Argument> arguments{
-          {DNNL_ARG_SRC, desc.src_desc(), o.inputs[0]},
-          {DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), o.inputs[1]},
-          {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weights},
-          {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(),
-           static_cast<std::byte*>(o.scratch) + door.scratch_bytes()}};
-      if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_desc, o.outputs[1]});
-      Call run = onednn::bind<dnnl::convolution_backward_weights>(desc, arguments);
-      if (!door.converts()) return run;
-      return in_turn(run, convert(door.inner, weights, door.plain, o.outputs[0]));
-    };
-    return kernel;
+    const auto weights = onednn::output(0, DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc());
+    std::vector wires{onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
+                      onednn::input(1, DNNL_ARG_DIFF_DST, desc.diff_dst_desc()), weights};
+    if (a.with_bias) {
+      kernel.outputs.push_back(bias);
+      wires.push_back(onednn::output(1, DNNL_ARG_DIFF_BIAS, bias_desc));
+    }
+    kernel = onednn::run_by<dnnl::convolution_backward_weights>(desc, wires, std::move(kernel));
+    return through(door, std::move(kernel), weights);
   });
 }
 
