@@ -7,9 +7,8 @@ import statistics
 
 from bench import CROSSBOW, Failed, log, nets, table, warn_if_busy
 from bench.learning.results import group, select
-from bench.peers.__main__ import keep_freed_memory
 from bench.peers.sides import Crossbow, options_of
-from bench.processes import answer_of, on_cpus, with_one_thread
+from bench.processes import answer_of, keep_freed_memory, on_cpus, with_one_thread
 
 MODEL = "mlp"
 PLAIN_STEPS = ("--momentum", "0", "--weight-decay", "0")

@@ -18,6 +18,7 @@ from bench.nets import NETS
 from bench.peers import report
 from bench.peers.peer import MATMUL_SIZE, VARIANTS, variants
 from bench.peers.sides import Crossbow, IllegalInstruction, Peers
+from bench.processes import keep_freed_memory
 
 PROBE_SECONDS = 2  # of a variant's trial
 
@@ -131,14 +132,6 @@ def measure_matmul(args):
             log(f"  matrix product, {precision}: {failure}")
         side.stop()
     return rates
-
-
-def keep_freed_memory():
-    """glibc gives what a step has freed back to the system and must fetch it again page by page in
-    the next: 7 to 17 % of PyTorch's time at resnet-32, which training does not lose once it has
-    freed something as large as a data set. No side is to lose it here."""
-    for limit in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"):
-        os.environ.setdefault(limit, str(1 << 30))
 
 
 def cases(args):
