@@ -19,13 +19,11 @@ std::string accuracy_text(const Confusion& confusion, int64_t c) {
 /// printed, if that is too wide.
 bool print_matrix(const ClassResult& r) {
   const Confusion& confusion = r.confusion;
-  const int64_t classes = confusion.classes();
-  int64_t most = 0;
-  for (int64_t a = 0; a < classes; ++a) {
-    for (int64_t p = 0; p < classes; ++p) most = std::max(most, confusion.count(a, p));
-  }
+  const int64_t classes = confusion.classes(), most = confusion.most();
   const size_t cell = std::max<size_t>(3, std::to_string(most).size());
-  std::vector<std::string> rows = r.names, columns = r.names;
+  std::vector<std::string> rows;
+  for (const std::string& n : r.names) rows.push_back(printable(n));
+  std::vector<std::string> columns = rows;
   if (std::any_of(rows.begin(), rows.end(), [&](const auto& n) { return n.size() > cell; })) {
     for (size_t c = 0; c < rows.size(); ++c) {
       columns[c] = std::to_string(c);
@@ -55,9 +53,7 @@ bool print_matrix(const ClassResult& r) {
 /// Of many classes, where the model is weakest.
 void print_worst(const ClassResult& r) {
   constexpr size_t kShown = 10;
-  const auto name = [&](int64_t c) -> const std::string& {
-    return r.names[static_cast<size_t>(c)];
-  };
+  const auto name = [&](int64_t c) { return printable(r.names[static_cast<size_t>(c)]); };
   const auto worst = r.confusion.worst_first();
   put("\n{:<28} {:>8} {:>9}\n", "least accurate classes", r.samples, "accuracy");
   for (size_t i = 0; i < std::min(kShown, worst.size()); ++i) {
@@ -91,6 +87,8 @@ Json per_class_json(const ClassResult& r) {
 }
 
 Json confusion_json(const Confusion& confusion) {
+  constexpr int64_t kMostClasses = 4096;
+  if (confusion.classes() > kMostClasses) return nullptr;
   Json rows = Json::array();
   for (int64_t a = 0; a < confusion.classes(); ++a) {
     Json row = Json::array();

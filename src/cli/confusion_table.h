@@ -9,7 +9,7 @@
 
 namespace crossbow::cli {
 
-/// Predictions on test samples by class; `names` of the classes are printable.
+/// Predictions on test samples by class.
 struct ClassResult {
   Confusion confusion;
   std::vector<std::string> names;
@@ -22,7 +22,8 @@ void print_classes(const ClassResult& result);
 
 /// A list with the name, images and accuracy of each class.
 Json per_class_json(const ClassResult& result);
-/// Rows of counts: by class, then by the class that was predicted.
+/// Rows of counts: by class, then by the class that was predicted. Null for so many classes that it
+/// would be of no use.
 Json confusion_json(const Confusion& confusion);
 
 }  // namespace crossbow::cli

@@ -43,7 +43,6 @@ Result evaluate(const TrainedModel& model, const data::Dataset& dataset) {
   for (size_t i = 0; i < predicted.size(); ++i) {
     by_class.confusion.add(dataset.test->label(static_cast<int64_t>(i)), predicted[i]);
   }
-  for (std::string& name : by_class.names) name = printable(name);
   return {mean, std::move(by_class)};
 }
 

@@ -162,8 +162,8 @@ Run add_graph(CLI::App& root) {
   flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners", "sync",
                            "threads-per-learner", "precision", "loss", "momentum", "freeze"});
   app.add_flag("--training", flags->training, "show the backward part too");
-  app.add_flag("--dot", flags->dot, "print the graph for Graphviz");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
+  app.add_flag("--dot", flags->dot, "print the graph for Graphviz")->excludes("--json");
   app.footer(kExamples);
   return [flags] { return run(*flags); };
 }

@@ -54,8 +54,9 @@ std::string with_flags(std::string_view message) {
     text += message.substr(0, mark);
     message.remove_prefix(mark);
     if (message.empty()) break;
-    const std::string_view name = message.substr(1, message.find('`', 1) - 1);
-    const bool is_flag = find_option(name) || name == "resume";
+    const size_t end = std::min(message.find('`', 1), message.size());
+    const std::string_view name = message.substr(1, end - 1);
+    const bool is_flag = end < message.size() && (find_option(name) || name == "resume");
     text += is_flag ? fmt::format("--{}", name) : "`";
     message.remove_prefix(is_flag ? name.size() + 2 : 1);
   }

@@ -120,6 +120,7 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
     const auto change = [&](const TrainOptions& before) {
       TrainOptions options = flags.options.apply(before);
       options.min_ranks = flags.min_ranks;
+      if (flags.simulates) expect_simulation(options);
       return options;
     };
     return resume(flags.resume, change, &observer);

@@ -209,7 +209,8 @@ PictureIndex index_archives(const Path& folder, Container container, const Archi
 
   PictureIndex index;
   index.container = container;
-  const int64_t classes = count_classes(parts, archives.train.size());
+  std::vector<std::string> named = read_class_names(folder / kClassNames);
+  const int64_t classes = std::max(count_classes(parts, archives.train.size()), std::ssize(named));
   std::map<int64_t, std::string> class_names;
   for (size_t i = 0; i < parts.size(); ++i) {
     PictureList& list = i < archives.train.size() ? index.train : index.test;
@@ -227,20 +228,20 @@ PictureIndex index_archives(const Path& folder, Container container, const Archi
       list.labels.push_back(static_cast<int32_t>(label));
       if (label < classes) continue;
       std::string reason = fmt::format(
-          "{}: the picture at byte {} is of class {}, and training has {} classes, "
-          "counted from 0",
+          "{}: the picture at byte {} is of class {}, and training has {} classes, counted from 0",
           (folder / names[i]).string(), entry.offset + entry.begin, label, classes);
       if (!options.skip_bad) fail("{}", reason);
       list.skipped.push_back({file, entry.offset, std::move(reason)});
       list.entries.pop_back();
       list.labels.pop_back();
     }
+    std::erase_if(parts[i].class_names, [&](const auto& name) { return name.first >= classes; });
     class_names.merge(parts[i].class_names);
     parts[i] = {};
   }
   expect_pictures(folder, index.test, "the test");
   index.classes = numbered_classes(classes);
-  if (auto named = read_class_names(folder / kClassNames); std::ssize(named) >= classes) {
+  if (std::ssize(named) == classes) {
     index.classes = std::move(named);
   } else if (std::ssize(class_names) == classes) {
     for (const auto& [label, name] : class_names) index.classes[static_cast<size_t>(label)] = name;

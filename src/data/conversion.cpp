@@ -1,5 +1,7 @@
 #include "data/conversion.h"
 
+#include <fmt/format.h>
+
 #include <sstream>
 
 #include "core/error.h"
@@ -19,6 +21,18 @@ constexpr size_t kLongestJob = size_t{1} << 20;
 constexpr const char* kLeftOut = ".crossbow-left-out";
 constexpr size_t kLongestList = size_t{256} << 20;
 
+/// Others than what a process that was killed may have begun.
+bool holds_files(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(fmt::format("{}.crossbow-", kJob)))
+      return true;
+  }
+  if (error) fail("cannot read the folder {} ({})", folder.string(), error.message());
+  return false;
+}
+
 }  // namespace
 
 Conversion::Conversion(fs::path folder, std::string job)
@@ -30,7 +44,7 @@ Conversion::Conversion(fs::path folder, std::string job)
            folder_.string());
     }
   } else {
-    if (is_folder(folder_) && !fs::is_empty(folder_)) {
+    if (is_folder(folder_) && holds_files(folder_)) {
       fail("{} is not empty: remove it, or name another folder", folder_.string());
     }
     make_folder(folder_);

@@ -6,10 +6,20 @@
 #include "core/text.h"
 
 namespace crossbow::data {
+namespace {
+
+Path unpacked(const Path& path) {
+  return is_packed(path) ? Path(path).replace_extension() : path;
+}
+
+}  // namespace
+
+bool is_packed(const Path& path) {
+  return path.extension() == ".gz" || path.extension() == ".bz2";
+}
 
 Path test_file(const Path& path) {
-  const bool packed = path.extension() == ".gz" || path.extension() == ".bz2";
-  const Path plain = packed ? Path(path).replace_extension() : path;
+  const Path plain = unpacked(path);
   for (const char* suffix : {".t", ".t.gz", ".t.bz2"}) {
     Path found = plain;
     found += suffix;
@@ -28,10 +38,9 @@ bool HeldOut::takes_next() {
 
 std::string HeldOut::note(const Path& path, int64_t rows) {
   if (rows == 0) fail("{} has a single row: there is none to test on", path.string());
-  const std::string name = path.filename().string();
   return fmt::format(
-      "there is no {}.t, so {} rows of {}, a tenth, are the test set, the same in each run", name,
-      grouped(rows), name);
+      "there is no {}.t, so {} rows of {}, a tenth, are the test set, the same in each run",
+      unpacked(path).filename().string(), grouped(rows), path.filename().string());
 }
 
 }  // namespace crossbow::data

@@ -8,7 +8,9 @@
 
 namespace crossbow::data {
 
-/// FILE.t, packed or not; empty if there is none.
+/// Whether its name says that it is of gzip or bzip2.
+bool is_packed(const Path& path);
+/// FILE.t, packed or not, of a FILE that may be packed too; empty if there is none.
 Path test_file(const Path& path);
 
 /// Which of a file's rows are held out for the test, the same in each run: a tenth, at least one,

@@ -134,19 +134,20 @@ std::string_view name_of(Container container) {
   return kNames[static_cast<size_t>(container)];
 }
 
-std::shared_ptr<const Dataset> open(const char* name, const Path& folder, const Found& found,
-                                    const OpenOptions& options) {
+std::shared_ptr<const Dataset> open(const char* name, const Path& folder,
+                                    const std::optional<Found>& found, const OpenOptions& options) {
   expect_converted(folder);
+  if (!found) fail("{} holds no pictures of that form any more", folder.string());
   Info info{.name = name};
-  State state = state_of(folder, found);
+  State state = state_of(folder, *found);
   std::optional<PictureIndex> index = load(folder, state);
   if (!index) {
-    index = make_index(folder, found, std::move(state), options);
+    index = make_index(folder, *found, std::move(state), options);
     const Path kept = reasons_of(*index).empty() ? save(*index, folder) : Path();
     info.note =
         fmt::format("{}: indexed {} pictures in {}{}", folder.string(),
                     grouped(std::ssize(index->train.labels) + std::ssize(index->test.labels)),
-                    name_of(found.container),
+                    name_of(found->container),
                     kept.empty() ? "; the index cannot be kept"
                                  : fmt::format("; the index is kept in {}", kept.string()));
   }
@@ -181,7 +182,7 @@ const Source& imagenet_source() {
                 .pictures = true},
       .open =
           [](const Path& folder, const OpenOptions& options) {
-            return open("imagenet", folder, *kFindSet(folder), options);
+            return open("imagenet", folder, kFindSet(folder), options);
           },
       .found = [](const Path& folder) { return kFindSet(folder).has_value(); }};
   return source;
@@ -197,7 +198,7 @@ const Source& tfrecord_source() {
                 .pictures = true},
       .open =
           [](const Path& folder, const OpenOptions& options) {
-            return open("tfrecord", folder, *kFindSet(folder), options);
+            return open("tfrecord", folder, kFindSet(folder), options);
           },
       .found = [](const Path& folder) { return kFindSet(folder).has_value(); }};
   return source;
@@ -213,7 +214,7 @@ const Source& tar_source() {
                 .pictures = true},
       .open =
           [](const Path& folder, const OpenOptions& options) {
-            return open("tar", folder, *kFindSet(folder), options);
+            return open("tar", folder, kFindSet(folder), options);
           },
       .found = [](const Path& folder) { return kFindSet(folder).has_value(); }};
   return source;

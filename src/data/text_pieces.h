@@ -38,8 +38,12 @@ class TextPieces {
     parallel_for(threads, quiet, what, [&](int64_t) {
       TextReader::Piece piece;
       while (step(piece)) {
-        if (options.progress && std::this_thread::get_id() == caller) {
+        if (!options.progress || std::this_thread::get_id() != caller) continue;
+        try {
           options.progress(what, bytes_read(), reader_.bytes());
+        } catch (...) {
+          end_with(0);
+          throw;
         }
       }
     });
@@ -61,13 +65,18 @@ class TextPieces {
       lock.lock();
       pieces_[place] = std::move(rows);
     } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      if (!error_ || place < error_at_) {
-        error_ = std::current_exception();
-        error_at_ = place;
-      }
+      if (lock.owns_lock()) lock.unlock();
+      end_with(place);
     }
     return true;
+  }
+
+  /// The exception that is being handled; of several, that of the first piece.
+  void end_with(size_t place) {
+    const std::lock_guard lock(mutex_);
+    if (error_ && place >= error_at_) return;
+    error_ = std::current_exception();
+    error_at_ = place;
   }
 
   int64_t bytes_read() {

@@ -98,12 +98,12 @@ Example parse_example(std::span<const uint8_t> data) {
   if (!label || label->int64_list().value_size() != 1) {
     fail("it has no '{}' of one whole number", label_key);
   }
-  Example example;
-  example.label = label->int64_list().value(0) - first_label;
-  if (example.label < 0) {
-    fail("its '{}' is {}, where labels count from {}", label_key, example.label + first_label,
-         first_label);
+  const int64_t number = label->int64_list().value(0);
+  if (number < first_label) {
+    fail("its '{}' is {}, where labels count from {}", label_key, number, first_label);
   }
+  Example example;
+  example.label = number - first_label;
   const std::string& encoded = one_string(*picture, picture_key);
   if (encoded.empty()) fail("its '{}' is empty", picture_key);
   // Any place with these bytes is the picture's.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "data/held_out.h"
 
 namespace crossbow::data {
 namespace {
@@ -103,6 +104,7 @@ void write_libsvm(const Dataset& dataset, const Path& path) {
   if (dataset.info.label == LabelKind::number) {
     fail("{} has numbers for labels; LIBSVM's format holds classes", dataset.info.name);
   }
+  if (is_packed(path)) fail("{}: rows are written unpacked; choose another name", path.string());
   Path test = path;
   test += ".t";
   expect_nothing_at(path);

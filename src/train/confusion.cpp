@@ -5,10 +5,15 @@
 
 namespace crossbow {
 
-int64_t Confusion::samples(int64_t actual) const {
-  int64_t sum = 0;
-  for (int64_t p = 0; p < classes_; ++p) sum += count(actual, p);
-  return sum;
+int64_t Confusion::count(int64_t actual, int64_t predicted) const {
+  const auto found = counts_.find({actual, predicted});
+  return found == counts_.end() ? 0 : found->second;
+}
+
+int64_t Confusion::most() const {
+  int64_t most = 0;
+  for (const auto& [pair, count] : counts_) most = std::max(most, count);
+  return most;
 }
 
 double Confusion::accuracy(int64_t actual) const {
@@ -18,7 +23,7 @@ double Confusion::accuracy(int64_t actual) const {
 
 std::vector<int64_t> Confusion::worst_first() const {
   std::vector<std::pair<double, int64_t>> found;
-  for (int64_t c = 0; c < classes_; ++c) {
+  for (int64_t c = 0; c < classes(); ++c) {
     if (samples(c) > 0) found.emplace_back(accuracy(c), c);
   }
   std::sort(found.begin(), found.end());
@@ -29,10 +34,8 @@ std::vector<int64_t> Confusion::worst_first() const {
 
 std::vector<Confusion::Mistake> Confusion::mistakes() const {
   std::vector<Mistake> found;
-  for (int64_t a = 0; a < classes_; ++a) {
-    for (int64_t p = 0; p < classes_; ++p) {
-      if (a != p && count(a, p) > 0) found.push_back({a, p, count(a, p)});
-    }
+  for (const auto& [pair, count] : counts_) {
+    if (pair.first != pair.second) found.push_back({pair.first, pair.second, count});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Mistake& a, const Mistake& b) { return a.count > b.count; });

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace crossbow {
@@ -10,14 +12,18 @@ namespace crossbow {
 /// Counts of samples by their class and by the class that was predicted. A plain value.
 class Confusion {
  public:
-  explicit Confusion(int64_t classes)
-      : classes_(classes), counts_(static_cast<size_t>(classes * classes)) {}
+  explicit Confusion(int64_t classes) : samples_(static_cast<size_t>(classes)) {}
 
-  void add(int64_t actual, int64_t predicted) { ++counts_[at(actual, predicted)]; }
+  void add(int64_t actual, int64_t predicted) {
+    ++counts_[{actual, predicted}];
+    ++samples_[static_cast<size_t>(actual)];
+  }
 
-  int64_t classes() const { return classes_; }
-  int64_t count(int64_t actual, int64_t predicted) const { return counts_[at(actual, predicted)]; }
-  int64_t samples(int64_t actual) const;
+  int64_t classes() const { return static_cast<int64_t>(samples_.size()); }
+  int64_t count(int64_t actual, int64_t predicted) const;
+  /// The largest of all counts.
+  int64_t most() const;
+  int64_t samples(int64_t actual) const { return samples_[static_cast<size_t>(actual)]; }
   /// Fraction of the class's samples that were predicted as such; NaN for a class without samples.
   double accuracy(int64_t actual) const;
 
@@ -31,12 +37,8 @@ class Confusion {
   std::vector<Mistake> mistakes() const;
 
  private:
-  size_t at(int64_t actual, int64_t predicted) const {
-    return static_cast<size_t>(actual * classes_ + predicted);
-  }
-
-  int64_t classes_;
-  std::vector<int64_t> counts_;
+  std::map<std::pair<int64_t, int64_t>, int64_t> counts_;  // of pairs that occur
+  std::vector<int64_t> samples_;                           // by class
 };
 
 /// The class with the largest logit; of equals the first, as the accuracy op counts.

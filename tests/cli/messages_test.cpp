@@ -26,6 +26,20 @@ class Messages : public ProgramTest {
   }
 };
 
+TEST_F(Messages, WithABacktickOfTheUsersOwnAreWhole) {
+  for (const std::string run : {"x`lr", "a`resume"}) {
+    const Outcome o = crossbow("eval '" + run + "'");
+    EXPECT_EQ(o.code, 1);
+    expect_says(o.err, "there is no run or checkpoint " + run);
+  }
+}
+
+TEST_F(Messages, RefuseWhatWouldBeIgnored) {
+  expect_says(refusal("graph --model lenet --dot --json"), "--json excludes --dot");
+  train("--out run");
+  expect_says(refusal("simulate --resume run --epochs 3"), "use crossbow train");
+}
+
 TEST_F(Messages, SuggestOnlyWhatIsNear) {
   expect_says(refusal("train --bacth 3"), "did you mean '--batch'");
   expect_says(refusal("train --thread 3"), "did you mean '--threads-per-learner'");

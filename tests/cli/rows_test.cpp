@@ -64,6 +64,13 @@ TEST_F(RowsProgram, TrainAndAreEvaluatedWithTheAreaUnderTheCurve) {
               "the model is of inputs of shape [9], which are no images");
 }
 
+TEST_F(RowsProgram, AreWrittenUnpacked) {
+  write("set", two_classes(1));
+  const Outcome o = crossbow("convert libsvm:set libsvm:copy.gz");
+  EXPECT_EQ(o.code, 1);
+  expect_says(o.err, "copy.gz: rows are written unpacked; choose another name");
+}
+
 TEST_F(RowsProgram, AreNoImagesToAugment) {
   write("set", two_classes(1));
   for (const std::string option : {"pad 2", "mirror"}) {

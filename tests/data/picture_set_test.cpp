@@ -100,6 +100,15 @@ TEST_F(PictureSet, TFRecordsOfTensorFlowDatasetsCountLabelsFromZero) {
   EXPECT_EQ(set->test->label(0), 1);
 }
 
+TEST_F(PictureSet, ASkippedPicturesClassNamesNoOther) {
+  add("train-00000-of-00001", records({{picture(0), 1, "ant"}, {picture(1), 3, "cow"}}));
+  add("validation-00000-of-00001",
+      records({{picture(2), 1, "ant"}, {picture(3), 900000, "zebra, with a long name"}}));
+  const auto set = open_dataset("tfrecord:" + root().string(), OpenOptions{.skip_bad = true});
+  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(set->bad.size(), 1u);
+}
+
 TEST_F(PictureSet, TarsPairPicturesWithClasses) {
   write_tar(root() / "pets-train-000000.tar", {{"a/1.jpg", picture(0)},
                                                {"a/1.cls", text("1\n")},
@@ -633,6 +642,28 @@ TEST_F(WritePictures, AClassWithoutPicturesKeepsItsNumber) {
     EXPECT_EQ(again->info.class_names, classes);
     EXPECT_EQ(again->train->label(1), 2);
   }
+}
+
+TEST_F(WritePictures, ALastClassWithoutTrainingPicturesMayHaveTestPictures) {
+  add("train-00000-of-00001", records({{picture(0), 1, "ant"}}));
+  add("validation-00000-of-00001", records({{picture(1), 2, "bee"}}));
+  add("classes.txt", text("ant\nbee\n"));
+  const auto set = open("tfrecord");
+  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"ant", "bee"}));
+  EXPECT_EQ(set->test->label(0), 1);
+  for (const Container container : {Container::tfrecord, Container::tar}) {
+    const fs::path copy = beside("copy") += std::to_string(static_cast<int>(container));
+    write_pictures(*set, "set", copy, {.container = container});
+    EXPECT_EQ(open_dataset("imagenet:" + copy.string())->test->label(0), 1);
+  }
+}
+
+TEST_F(WritePictures, BeginAgainWhereTheFirstFileWasNeverWritten) {
+  add_folders();
+  const fs::path copy = beside("copy");
+  fs::create_directories(copy);
+  write_file(copy / ".crossbow-convert.crossbow-0123456789abcdef.tmp", text("half"));
+  EXPECT_NO_THROW(write_pictures(*open("imagenet"), "set", copy, {}));
 }
 
 TEST_F(WritePictures, ClassesThatFoldersWouldReorderGetNumbers) {

@@ -27,6 +27,16 @@ TEST(Confusion, CountsByClassAndPrediction) {
   EXPECT_EQ(mistakes[1].predicted, 0);
 }
 
+TEST(Confusion, OfAMillionClassesTakesLittleMemory) {
+  Confusion c(1 << 20);
+  c.add(3, 5);
+  c.add(3, 3);
+  EXPECT_EQ(c.most(), 1);
+  EXPECT_EQ(c.accuracy(3), 0.5);
+  EXPECT_EQ(c.mistakes().size(), 1u);
+  EXPECT_EQ(c.worst_first(), (std::vector<int64_t>{3}));
+}
+
 TEST(Confusion, PredictsTheFirstOfEquals) {
   EXPECT_EQ(predicted_class(std::array{0.0, 3.0, 3.0}), 1);
 }
