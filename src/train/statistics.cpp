@@ -25,7 +25,7 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
     ReplicaView view;
     view.parameters = view.next_parameters = replica.parameters.data();
     view.frozen = replica.frozen.data();
-    view.states = states_.emplace_back(device_.allocate_zeroed(replica.states.size())).data();
+    view.states = states_.emplace_back(device_.allocate(replica.states.size())).data();
     bound_.emplace_back(program, view, workspace);
   }
   for (int64_t b = 0; b < batches_; ++b)
@@ -34,14 +34,14 @@ Statistics::Statistics(CompiledModel& model, const Replica& replica, Workers& wo
 }
 
 void Statistics::apply(Replica& replica, int64_t samples) {
-  if (samples != samples_) measure();
+  if (samples != samples_) measure(replica);
   samples_ = samples;
   Queue& queue = workspaces_[0].queue();
   queue.copy(replica.states.data(), mean_.data(), mean_.size());
   queue.finish();
 }
 
-void Statistics::measure() {
+void Statistics::measure(const Replica& replica) {
   const int rank = world_rank(), ranks = world_size();
   std::atomic<int64_t> next{0};
   const auto next_own = [&] { return next++ * ranks + rank; };
@@ -50,6 +50,7 @@ void Statistics::measure() {
     const auto w = static_cast<size_t>(worker);
     if (w >= bound_.size()) return;
     Queue& queue = workspaces_[w].queue();
+    queue.copy(states_[w].data(), replica.states.data(), mean_.size());
     for (int64_t b = next_own(); b < batches_; b = next_own()) {
       const data::Batch& batch = pipeline_.acquire(b);
       Step step;

@@ -34,7 +34,8 @@ class Statistics {
   void apply(Replica& replica, int64_t samples);
 
  private:
-  void measure();
+  /// With all other states as the replica has them.
+  void measure(const Replica& replica);
   void merge(World& all);
 
   Device& device_;

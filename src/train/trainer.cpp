@@ -276,16 +276,16 @@ const Replica& Trainer::model() {
 }
 
 bool Trainer::finish_epoch() {
-  const bool last = position_.epoch + 1 == config_.epochs;
-  const bool evaluated = last || (position_.epoch + 1) % config_.eval_every == 0;
-  if (evaluated || saves_) model();  // as it is now, for what follows
   EpochRecord record;
   record.epoch = position_.epoch + 1;
   record.train_loss = position_.loss_sum / static_cast<double>(samples());
+  record.distance = engine().distance();  // of nodes, it leaves another model to be evaluated
+  const bool last = record.epoch == config_.epochs || config_.is_reached_by(record);
+  const bool evaluated = last || record.epoch % config_.eval_every == 0;
+  if (evaluated || saves_) model();  // as it is now, for what follows
   record.seconds = position_.seconds;
   record.images_per_second = static_cast<double>(samples()) / position_.seconds;
   record.learners = position_.arrangement.learners;
-  record.distance = engine().distance();
   if (config_.pace) record.virtual_time = position_.engine.virtual_time;
   if (config_.pace && config_.pace->step_seconds > 0) {
     record.virtual_seconds = position_.engine.virtual_time * config_.pace->step_seconds;

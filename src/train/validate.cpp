@@ -142,6 +142,10 @@ void validate_agreement(const TrainOptions& o) {
         "`lr-scaling` {}: the rate is that of one learner, and there is no other; leave it out",
         *o.lr_scaling);
   }
+  if (o.merge && !find_async(o.sync)) {
+    fail_usage("`merge` {}: with `sync` {} nobody merges; leave it out, or choose hogbatch",
+               *o.merge, o.sync);
+  }
   if (o.sync != "none") {
     const bool nodes = find_async(o.sync), alone = is_alone(o) && !o.resume;
     for (const auto& [name, set] : of_nodes(o)) {

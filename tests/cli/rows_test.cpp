@@ -202,6 +202,12 @@ TEST_F(RowsProgram, EndAtALoss) {
     EXPECT_EQ(result["epochs_to_target"], 3) << on;
     EXPECT_TRUE(result["reached_target"].get<bool>()) << on;
   }
+  const double loss = all["history"][2]["train_loss"];
+  const json rarely = trained(
+      train("set",
+            fmt::format("--target-loss {} --target-on train --eval-every 100 --out rarely", loss)));
+  EXPECT_EQ(rarely["history"].size(), 3u);
+  EXPECT_TRUE(rarely["history"].back()["test_loss"].is_number());
   const Outcome missed = crossbow(train("set", "--target-loss 0 --out missed"));
   expect_says(missed.out + missed.err, "a test loss of 0 not reached");
 }

@@ -261,6 +261,9 @@ TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
   expect_says(refusal("hogwild", probability), "no use");
   expect_says(refusal("sma", probability), "wait for each other");
   expect_says(refusal("downpour", [](TrainOptions& o) { o.staleness = -1; }), "at least 0");
+  for (const char* sync : {"sma", "none", "hogwild"}) {
+    expect_says(refusal(sync, [](TrainOptions& o) { o.merge = "overwrite"; }), "`merge`");
+  }
   const auto lease = [](TrainOptions& o) { o.lease = 1; };
   expect_says(refusal("sma", lease), "wait for each other");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.lease = 0; }), "above 0 seconds");

@@ -1,12 +1,15 @@
 // The batch-norm statistics of the evaluated model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
 #include "comm/thread_world.h"
 #include "core/error.h"
 #include "data/pipeline.h"
+#include "graph/source.h"
+#include "ops/scale_bias.h"
 #include "support/error_text.h"
 #include "train/checkpoints.h"
 #include "train/tiny_run.h"
@@ -100,6 +103,33 @@ TEST_P(Statistics, AreMeasuredByItselfForAMeanOverTimeOnly) {
   sma.out = folder("sma of learners");
   train(tiny_net, sma);
   EXPECT_EQ(states("sma"), states("sma of learners"));
+}
+
+/// The weights are the same with and without a measurement.
+TEST_P(Statistics, OfNodesAreThoseThatAreTested) {
+  TrainOptions o = options("measured");
+  o.sync = "gossip-pull";
+  o.learners = 2;
+  const TrainResult measured = train(tiny_net, o);
+  o.bn_images = 0;
+  o.out = folder("learners");
+  const TrainResult learners = train(tiny_net, o);
+  EXPECT_NE(states("measured"), states("learners"));
+  EXPECT_NE(*measured.final_test_loss, *learners.final_test_loss);
+}
+
+/// A constant that the net reads stays what it is.
+TEST_P(Statistics, LeaveOtherStatesAsTheyAre) {
+  TrainOptions o = options("scaled");
+  o.sync = "polyak-ruppert";
+  const auto scaled = [](Tensor images) {
+    const Tensor x = dense(images, Dense{.outputs = 6});
+    const Tensor three = state(*images.graph, {6}, 3.0f, "three");
+    return dense(batch_norm(scale_bias(x, three, {})), Dense{.outputs = 10});
+  };
+  train(scaled, o);
+  const std::vector<float> all = states("scaled");
+  EXPECT_EQ(std::ranges::count_if(all, [](float x) { return std::abs(x - 3) < 1e-5f; }), 6);
 }
 
 TEST_P(Statistics, DoNotDependOnTheNumberOfThreads) {
