@@ -275,7 +275,7 @@ void SynchronousEngine::end(const Segment& segment) {
   for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));
   lockstep_.finish(iterations);
   const bool dropped = segment.ends_at_drop && batches_done() == segment.batches;
-  if (sync_->traits().restarts && dropped) restart();
+  if (sync_->traits().restarts && dropped && lockstep_.exchanges() > 0) restart();
 }
 
 Learner::Route SynchronousEngine::route_of(int64_t iteration) const {

@@ -113,6 +113,19 @@ TEST(Engine, StopsBetweenIterations) {
 
 /// One worker is about to begin the next iteration when another decides to stop: either both do it
 /// or none.
+/// z is then what training began with.
+TEST(Engine, ADropBeforeTheFirstExchangeKeepsWhatWasLearned) {
+  QuadraticData data;
+  QuadraticRun run = sma(2, 2);
+  run.options.period = 1000;
+  QuadraticEngine engine(run);
+  Segment segment = engine.segment(data);
+  segment.ends_at_drop = true;
+  const std::vector<float> first = engine.weights(0);
+  engine->run(segment);
+  EXPECT_NE(engine.weights(0), first);
+}
+
 TEST(Engine, NoLearnerBeginsAnIterationThatAnotherLeavesOut) {
   for (const char* sync : {"sma-paper", "ssgd"}) {
     QuadraticData data;
