@@ -119,7 +119,7 @@ std::vector<ParameterLayout::Piece> ParameterLayout::pieces(const Optimizer& opt
     int64_t first = slot.offset;
     if (!by_parameter && !all.empty() && all.back().decay == decay) {
       Piece& before = all.back();
-      first = std::min(end, before.first + largest);
+      first = before.first + std::min(largest, end - before.first);
       before.elements = first - before.first;
     }
     const int64_t most = by_parameter ? end - first : largest;

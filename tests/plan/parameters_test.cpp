@@ -89,6 +89,25 @@ TEST(ParameterLayout, PiecesOfAnOptimizerDecayAsAWholeOrNotAtAll) {
   EXPECT_EQ(merged[1].elements, net.parameter_elements - 400);
 }
 
+/// Two vectors between matrices, which are one piece.
+TEST(ParameterLayout, PiecesOfAnyLengthCoverAll) {
+  ParameterLayout layout;
+  layout.dtype = DType::f32;
+  for (const Shape shape : {Shape{4, 16}, {16}, {16}, {16, 4}}) {
+    layout.add_parameter(std::to_string(layout.parameters.size()), Layout::plain(shape, DType::f32),
+                         Initialiser::uniform(-1, 1));
+  }
+  const auto pieces =
+      layout.pieces(make_sgd({.weight_decay = {0.1, /*of_vectors=*/false}}), Device::kWhole);
+  ASSERT_EQ(pieces.size(), 3u);
+  int64_t end = 0;
+  for (const auto& piece : pieces) {
+    EXPECT_EQ(piece.first, end);
+    end += piece.elements;
+  }
+  EXPECT_EQ(end, layout.parameter_elements);
+}
+
 TEST(Initialise, DependsOnSeedAndIndexButNotOnLayoutOrPrecision) {
   const ParameterLayout blocked = sample_layout(DType::f32), wide = sample_layout(DType::f64);
   ParameterLayout plain = blocked;
