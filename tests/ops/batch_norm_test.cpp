@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "graph/op.h"
 #include "graph/source.h"
 #include "ops/loss.h"
 #include "passes/autodiff.h"
 #include "support/error_text.h"
+#include "support/graph_testing.h"
 
 namespace crossbow::testing {
 namespace {
@@ -107,6 +110,26 @@ TEST_F(BatchNormTest, IsNotDifferentiatedOverASingleValue) {
   }
   for (const Shape& shape : {Shape{2, 6}, {2, 6, 1, 1}, {1, 6, 1, 2}}) {
     EXPECT_EQ(error(shape), "no error");
+  }
+}
+
+/// As where statistics are measured: 0 times infinity would be no number.
+TEST(BatchNormRun, WithMomentumZeroForgetsWhateverThereWas) {
+  Graph graph("norm");
+  BatchNormAttributes attributes;
+  attributes.momentum = 0;
+  const auto vector = [&](const char* name) {
+    return parameter(graph, {6}, Initialiser::constant(1), name);
+  };
+  const Tensor y =
+      batch_norm(input(graph, {4, 6}, 0), vector("scale"), vector("shift"),
+                 state(graph, {6}, 0, "mean"), state(graph, {6}, 1, "variance"), attributes, "bn");
+  graph.set_output("y", y.value);
+  for (const CompileOptions& options : {reference(DType::f32), cpu()}) {
+    GraphRun run(graph, options);
+    run.set("variance", std::vector<double>(6, INFINITY));
+    run.run();
+    for (const double v : run.get("variance")) EXPECT_TRUE(std::isfinite(v)) << options.device;
   }
 }
 

@@ -78,7 +78,8 @@ struct Training {
   }
 
   void move(float& running, float batch) const {
-    running = attributes.momentum * running + (1 - attributes.momentum) * batch;
+    const float kept = attributes.momentum == 0 ? 0 : attributes.momentum * running;  // not 0·∞
+    running = kept + (1 - attributes.momentum) * batch;
   }
 
   /// Returns 1/sqrt(variance + epsilon).

@@ -116,7 +116,8 @@ struct Normalise {
     auto values = Packet<float, width>::at(running);
     CROSSBOW_UNROLL
     for (int j = 0; j < width; ++j) {
-      values.values[j] = momentum * values[j] + (1 - momentum) * now[j];
+      const float kept = momentum == 0 ? 0 : momentum * values[j];  // not 0·∞
+      values.values[j] = kept + (1 - momentum) * now[j];
     }
     values.store(running);
   }

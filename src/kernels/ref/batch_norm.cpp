@@ -47,9 +47,13 @@ void batch_norm(const Run& run) {
         a.training ? moments(shape, c, x) : Moments<T>{running_mean[c], running_variance[c]};
     const T inverse_std = 1 / std::sqrt(used.variance + T{a.epsilon});
     if (a.training) {
-      const T kept = a.momentum;
-      running_mean[c] = kept * running_mean[c] + (1 - kept) * used.mean;
-      running_variance[c] = kept * running_variance[c] + (1 - kept) * used.variance;
+      const T momentum = a.momentum;
+      const auto move = [&](T& running, T batch) {
+        const T kept = momentum == 0 ? 0 : momentum * running;  // not 0·∞
+        running = kept + (1 - momentum) * batch;
+      };
+      move(running_mean[c], used.mean);
+      move(running_variance[c], used.variance);
       run.out<T>(1)[c] = used.mean;
       run.out<T>(2)[c] = inverse_std;
     }
