@@ -12,6 +12,22 @@ namespace {
 
 const int64_t kSizes[] = {1, 3, 15, 16, 17, 33, 64, 131, 1200};
 
+/// Whatever a rest has beside it.
+TEST_P(LoopsTest, HogwildStepsHaveTheSameBitsAlone) {
+  const auto g = random_values<float>(16, 1), w = random_values<float>(16, 2);
+  const auto shared = random_values<float>(16, 3);
+  const auto stepped = [&](const std::vector<float>& weights, float decay, int64_t n) {
+    std::vector<float> to = shared;
+    loops_->hogwild_step({.lr = 0.1f, .weight_decay = decay, .gradient_scale = 0.7f},
+                         {weights.data(), g.data(), to.data(), nullptr, false}, 0, n);
+    to.resize(10);
+    return to;
+  };
+  EXPECT_EQ(stepped(w, 0.3f, 10), stepped(w, 0.3f, 16));
+  const std::vector<float> stale(16, NAN);
+  EXPECT_EQ(stepped(stale, 0, 10), stepped(w, 0, 16));
+}
+
 INSTANTIATE_TEST_SUITE_P(InstructionSets, LoopsTest, instruction_sets(), instruction_set);
 
 TEST_P(LoopsTest, NamesItself) {

@@ -29,9 +29,10 @@ void hogwild_step(const SgdArgs& args, const HogwildArrays& a, int64_t begin, in
     hogwild_vector(args, a, i, load(a.gradient + i));
   }
   for (; i < end; ++i) {
-    const float d = args.gradient_scale * a.gradient[i] + args.weight_decay * a.weights[i];
-    const float shared =
-        (a.overwrites ? a.weights[i] : load_shared_one(a.shared + i)) - args.lr * d;
+    const float weight = reads_own(args, a) ? a.weights[i] : 0;
+    const float d = fma(args.weight_decay, weight, args.gradient_scale * a.gradient[i]);
+    const float from = a.overwrites ? weight : load_shared_one(a.shared + i);
+    const float shared = fma(-args.lr, d, from);
     store_shared_one(a.shared + i, shared);
     if (a.next) a.next[i] = shared;
   }

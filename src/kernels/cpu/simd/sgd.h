@@ -16,10 +16,15 @@ inline F32 sgd_next(const SgdArgs& args, F32 weight, F32 gradient, F32& velocity
   return fma(broadcast(-args.pull), weight - central, fma(broadcast(-args.lr), direction, weight));
 }
 
-/// device/hogwild_sgd.h's step, of the elements from i on.
+/// Whether device/hogwild_sgd.h's step reads the weights that gradients were computed with: else
+/// they may be anything.
+inline bool reads_own(const SgdArgs& args, const HogwildArrays& a) {
+  return a.overwrites || args.weight_decay != 0;
+}
+
+/// That step, of the elements from i on.
 inline void hogwild_vector(const SgdArgs& args, const HogwildArrays& a, int64_t i, F32 gradient) {
-  const bool reads_own = a.overwrites || args.weight_decay != 0;
-  const F32 weight = reads_own ? load(a.weights + i) : F32{};
+  const F32 weight = reads_own(args, a) ? load(a.weights + i) : F32{};
   const F32 d = fma(broadcast(args.weight_decay), weight, args.gradient_scale * gradient);
   const F32 from = a.overwrites ? weight : load_shared(a.shared + i);
   const F32 shared = fma(broadcast(-args.lr), d, from);

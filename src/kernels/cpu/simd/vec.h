@@ -152,6 +152,14 @@ inline F32 fma(F32 a, F32 b, F32 c) {
 #endif
 }
 
+inline float fma(float a, float b, float c) {
+#if defined(__FMA__)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 /// The larger one; b if either is NaN, as the instruction has it. The maskz_ forms with all lanes
 /// cost nothing and spare GCC 12's false warnings about plain intrinsics (its bug 105593).
 inline F32 max(F32 a, F32 b) {
