@@ -51,7 +51,8 @@ void expect_workers(const EnginePlace& place, const TrainOptions& options) {
   const auto algorithm = algorithm_of(options);
   if (place.workers.size() != workers.size()) fail("{} workers", place.workers.size());
   for (size_t w = 0; w < workers.size(); ++w) {
-    const int64_t rows = place.workers[w].size * batch_of(options);
+    const int64_t batch = batch_of(options), size = place.workers[w].size;
+    const int64_t rows = size <= workers[w].most / batch ? size * batch : 0;
     const std::vector<int64_t> known = step_rows(workers[w], *algorithm);
     if (std::find(known.begin(), known.end(), rows) == known.end()) fail("steps of {} rows", rows);
   }
@@ -62,6 +63,9 @@ void expect_within_epoch(const Checkpoint& c) {
   if (batch < 1 || batch > c.samples) fail("{} images in batches of {}", c.samples, batch);
   const int64_t batches = (c.samples - 1) / batch + 1;
   if (c.position.batch > batches) fail("batch {} of {}", c.position.batch, batches);
+  if (c.position.batch_rows > std::max(batch, kSparseRowsAtATime)) {
+    fail("batches of {} rows", c.position.batch_rows);
+  }
   const auto& nodes = c.position.engine.nodes;
   const bool all_held = !nodes.empty() && std::all_of(nodes.begin(), nodes.end(),
                                                       [](const NodeState& n) { return n.held; });
@@ -137,6 +141,7 @@ std::function<void(int64_t, std::span<float>)> values_at(std::shared_ptr<const F
 
 Shape shape_from(const std::vector<int64_t>& dims, size_t limit) {
   if (dims.size() > Shape::kMaxRank) fail("a shape has too many dimensions");
+  if (limit < 1) fail("a shape is out of range");
   size_t elements = 1;
   for (const int64_t d : dims) {
     if (d < 1 || static_cast<size_t>(d) > limit / elements) fail("a shape is out of range");

@@ -73,6 +73,7 @@ class RunFolder {
   /// checkpoint are of steps to be done again, unless they are open. Throws Error if they cannot be
   /// written.
   void open_records(const std::function<void(std::string_view)>& warn);
+  bool has_records() const { return metrics_.has_value(); }
   /// Valid after open_records.
   MetricsLog& metrics() { return *metrics_; }
   /// Adds turns of asynchronous nodes (train/turns.h) to those of the checkpoint. If some of these

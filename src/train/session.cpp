@@ -242,9 +242,9 @@ float Session::State::step() {
     ++epoch_;
     next_batch_ = 0;
   }
-  const HeldBatch batch(*batches_, next_batch_);
-  const int64_t first_sample = next_batch_++ * config_.batch;
-  return step(batch->samples(), batch->labels(), batch->rows, first_sample);
+  const int64_t index = next_batch_++;
+  const HeldBatch batch(*batches_, index);
+  return step(batch->samples(), batch->labels(), batch->rows, index * config_.batch);
 }
 
 float Session::State::step(const float* images, const int32_t* labels, int64_t rows,

@@ -48,7 +48,8 @@ void StepRecorder::end_iteration() {
 void StepRecorder::log(double rate) {
   Position& p = position_;
   const double mean = p.logged_loss_sum / static_cast<double>(p.logged_rows);
-  if (folder_) folder_->metrics().step(p.step, samples_seen(), mean, rate);
+  if (folder_ && folder_->has_records())
+    folder_->metrics().step(p.step, samples_seen(), mean, rate);
   p.logged_loss_sum = 0;
   p.logged_rows = 0;
 }

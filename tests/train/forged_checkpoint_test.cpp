@@ -65,6 +65,7 @@ TEST_F(ForgedCheckpoint, IsReadIfNothingIsForged) {
 
 TEST_F(ForgedCheckpoint, LabelsOfAnUnknownKindAreRefused) {
   expect_refused("/labels", "colours");
+  expect_refused("/position/batch_rows", int64_t{1} << 50);
 }
 
 TEST_F(ForgedCheckpoint, ATestWithoutAResultIsRefused) {
