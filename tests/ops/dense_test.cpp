@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "graph/op.h"
 #include "graph/source.h"
 #include "ops/loss.h"
 #include "passes/autodiff.h"
 #include "support/error_text.h"
+#include "support/graph_testing.h"
 
 namespace crossbow::testing {
 namespace {
@@ -69,6 +73,35 @@ TEST_F(DenseTest, FusedActivationIsUndoneBeforeTheProducts) {
   EXPECT_EQ(graph.nodes()[undone[0]].attrs<ActivationAttributes>().activation, Activation::sigmoid);
   EXPECT_EQ(graph.nodes()[undone[0]].inputs[1], y.value);
   EXPECT_EQ(graph.nodes()[graph.find("dense_grad_weights")[0]].inputs[1].node, undone[0]);
+}
+
+/// Also where the library computes the product: a net that diverges must not look sound.
+TEST(DenseRun, NotANumberGoesThroughAnActivation) {
+  for (const int64_t outputs : {10, 128}) {
+    for (const Activation activation :
+         {Activation::relu, Activation::relu6, Activation::sigmoid, Activation::tanh}) {
+      Graph graph("dense");
+      const Tensor x = input(graph, {3, 64}, 0);
+      const Tensor w = parameter(graph, {outputs, 64}, Initialiser::constant(0.1f), "w");
+      auto attributes = std::make_shared<DenseAttributes>();
+      attributes->activation = activation;
+      const Tensor y = graph.append(find_op("dense"), {x.value, w.value}, attributes, "fc");
+      graph.set_output("y", y.value);
+      for (const CompileOptions& options :
+           {reference(DType::f32), cpu(), cpu(DType::f32, 2), cpu(DType::bf16)}) {
+        GraphRun run(graph, options);
+        std::vector<double> weights = run.get("w");
+        std::fill_n(weights.begin(), 64, NAN);  // of the first output
+        run.set("w", weights);
+        run.run();
+        const std::vector<double> result = run.values("y");
+        for (size_t i = 0; i < result.size(); ++i) {
+          ASSERT_EQ(std::isnan(result[i]), i % static_cast<size_t>(outputs) == 0)
+              << name_of(activation) << ' ' << options.device << ' ' << outputs << ' ' << i;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

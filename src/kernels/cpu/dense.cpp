@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "device/hogwild_sgd.h"
 #include "device/sgd.h"
+#include "kernels/cpu/activation.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/prepare.h"
 #include "kernels/cpu/sgd.h"
@@ -28,34 +29,6 @@ Layout as_rows(const Layout& plain) {
 
 Layout plain_of(const TensorType& type, DType dtype) {
   return Layout::plain(type.shape, dtype);
-}
-
-dnnl::post_ops fused(Activation activation) {
-  dnnl::post_ops ops;
-  const auto append = [&](dnnl::algorithm a, float most = 0) {
-#if DNNL_VERSION_MAJOR >= 3
-    ops.append_eltwise(a, 0, most);
-#else
-    ops.append_eltwise(1, a, 0, most);
-#endif
-  };
-  switch (activation) {
-    case Activation::none:
-      return ops;
-    case Activation::relu:
-      append(dnnl::algorithm::eltwise_relu);
-      return ops;
-    case Activation::relu6:
-      append(dnnl::algorithm::eltwise_clip, 6);
-      return ops;
-    case Activation::sigmoid:
-      append(dnnl::algorithm::eltwise_logistic);
-      return ops;
-    case Activation::tanh:
-      append(dnnl::algorithm::eltwise_tanh);
-      return ops;
-  }
-  fail("the CPU cannot fuse the activation '{}' into a dense layer", name_of(activation));
 }
 
 /// Whether our loops read these weights as they are: 16i64o blocks, those of all inputs in a row.
@@ -111,25 +84,47 @@ PreparedKernel loops_dense(const PrepareContext& c, PreparedKernel kernel, Range
   return kernel;
 }
 
+/// What the library fuses itself makes numbers of NaN: so a net that diverges would look sound.
+PreparedKernel activated(const PrepareContext& c, Activation activation, PreparedKernel kernel) {
+  if (activation == Activation::none) return kernel;
+  return with_storage(kernel.outputs[0], [&](auto t) {
+    using T = decltype(t);
+    kernel.bind = [product = std::move(kernel.bind), n = kernel.outputs[0].elements(),
+                   loop = activation_loops<T>(activation).forward,
+                   threads = c.threads](Operands o) -> Call {
+      return [=, run = product(o), y = as<T>(o.outputs[0])](const Step& step) {
+        run(step);
+        parallel_ranges(threads, n, [&](int64_t begin, int64_t end) {
+          loop(y + begin, y + begin, end - begin);
+        });
+      };
+    };
+    return std::move(kernel);
+  });
+}
+
 PreparedKernel prepare_dense(const PrepareContext& c) {
   const Layout x = plain_of(c.input_type(0), c.precision);
   const Layout y = plain_of(c.node.outputs[0], c.precision);
   const bool with_bias = c.node.has_input(2);
   const Layout bias = with_bias ? plain_of(c.input_type(2), DType::f32) : Layout{};
   const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
-  const auto desc = onednn::dense_forward(
-      onednn::desc_of(as_rows(x)), onednn::desc_any(c.input_type(1).shape, c.precision), bias_desc,
-      onednn::desc_of(y), fused(c.node.attrs<DenseAttributes>().activation));
+  const auto desc = onednn::dense_forward(onednn::desc_of(as_rows(x)),
+                                          onednn::desc_any(c.input_type(1).shape, c.precision),
+                                          bias_desc, onednn::desc_of(y));
 
   PreparedKernel kernel{{x, onednn::layout_of(desc.weights_desc()), bias}, {y}};
-  const auto range = clamps(c.node.attrs<DenseAttributes>().activation);
+  const Activation activation = c.node.attrs<DenseAttributes>().activation;
+  const auto range = clamps(activation);
   if (range && in_blocks(kernel.inputs[1])) return loops_dense(c, std::move(kernel), *range);
 
   std::vector<onednn::Wire> wires{onednn::input(0, DNNL_ARG_SRC, desc.src_desc()),
                                   onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc()),
                                   onednn::output(0, DNNL_ARG_DST, desc.dst_desc())};
   if (with_bias) wires.push_back(onednn::input(2, DNNL_ARG_BIAS, bias_desc));
-  return onednn::run_by<dnnl::inner_product_forward>(desc, std::move(wires), std::move(kernel));
+  return activated(
+      c, activation,
+      onednn::run_by<dnnl::inner_product_forward>(desc, std::move(wires), std::move(kernel)));
 }
 
 PreparedKernel library_grad_input(const PrepareContext& c, const Layout& dy, const Layout& dx) {

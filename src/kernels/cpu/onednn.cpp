@@ -233,11 +233,9 @@ LrnBackward lrn_backward(const Desc& data, const Lrn& s) {
           attributes()};
 }
 
-DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,
-                           const dnnl::post_ops& post_ops) {
-  dnnl::primitive_attr attr = attributes();
-  attr.set_post_ops(post_ops);
-  return {engine(), prop_kind::forward_training, src, weights, bias, dst, attr};
+DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias,
+                           const Desc& dst) {
+  return {engine(), prop_kind::forward_training, src, weights, bias, dst, attributes()};
 }
 
 DenseBackwardData dense_backward_data(const Desc& diff_src, const Desc& weights,
@@ -312,15 +310,13 @@ LrnBackward lrn_backward(const Desc& data, const Lrn& s) {
           attributes(), engine(), lrn_forward(data, s)};
 }
 
-DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,
-                           const dnnl::post_ops& post_ops) {
-  dnnl::primitive_attr attr = attributes();
-  attr.set_post_ops(post_ops);
+DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias,
+                           const Desc& dst) {
   const auto training = prop_kind::forward_training;
   using Descriptor = dnnl::inner_product_forward::desc;
   return {bias ? Descriptor(training, src, weights, bias, dst)
                : Descriptor(training, src, weights, dst),
-          attr, engine()};
+          attributes(), engine()};
 }
 
 DenseBackwardData dense_backward_data(const Desc& diff_src, const Desc& weights,

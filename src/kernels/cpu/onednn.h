@@ -128,9 +128,7 @@ LrnBackward lrn_backward(const Desc& data, const Lrn& sizes);
 using DenseForward = dnnl::inner_product_forward::primitive_desc;
 using DenseBackwardData = dnnl::inner_product_backward_data::primitive_desc;
 using DenseBackwardWeights = dnnl::inner_product_backward_weights::primitive_desc;
-/// `post_ops` may fuse an element-wise function.
-DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst,
-                           const dnnl::post_ops& post_ops = {});
+DenseForward dense_forward(const Desc& src, const Desc& weights, const Desc& bias, const Desc& dst);
 DenseBackwardData dense_backward_data(const Desc& diff_src, const Desc& weights,
                                       const Desc& diff_dst);
 DenseBackwardWeights dense_backward_weights(const Desc& src, const Desc& diff_weights,
