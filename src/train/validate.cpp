@@ -269,6 +269,7 @@ void validate_crop(const TrainOptions& o) {
 
 void validate_data(const TrainOptions& o) {
   expect_at_least<int64_t>("image-size", std::optional(o.image_size), 0);
+  expect_at_most("image-size", std::optional(o.image_size), int64_t{4096});
   if (o.dataset && o.data != data::kMemory) {
     fail_usage("`data` {}: dataset is set too; leave one of them out", *o.data);
   }

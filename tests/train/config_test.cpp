@@ -189,6 +189,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
   EXPECT_SAYS(complaint("data = 'mnist'\nimage-size = 64"),
               "`image-size` 64: only pictures are scaled");
   EXPECT_EQ(complaint("data = 'imagefolder:x'\nimage-size = 64"), "no error");
+  EXPECT_SAYS(complaint("data = 'imagenet:x'\nimage-size = 4097"), "`image-size` 4097");
   EXPECT_SAYS(complaint("crop = 'centre'"), "`crop` centre: this version knows none, pad, resized");
   EXPECT_SAYS(complaint("data = 'mnist'\ncrop = 'resized'"), "mnist has images of one size");
   EXPECT_SAYS(complaint("crop = 'pad'\npad = 0"), "`crop` pad: there is no border");

@@ -1,12 +1,15 @@
 // Batches, last batches and parts of batches of one row where a batch norm needs more.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/model.h"
 #include "ops/pool.h"
 #include "plan/compiled_model.h"
 #include "support/error_text.h"
 #include "train/benchmark.h"
 #include "train/recipe.h"
+#include "train/session.h"
 #include "train/tiny_run.h"
 
 namespace crossbow::testing {
@@ -90,6 +93,21 @@ TEST(SingleRows, AreEvaluated) {
   CompiledModel model(build_model("vgg-16", spec), reference);
   EXPECT_NO_THROW(model.evaluation(1));
   EXPECT_THROW(model.training(1), Error);
+}
+
+/// Of 33 images in batches of 16 one is left.
+TEST(SessionOfSingleRows, GoesOnAfterABatchThatCannotBeTrainedOn) {
+  const TinyData data(33);
+  SessionOptions o;
+  o.data = data.spec();
+  o.threads_per_learner = 1;
+  Session session(net_of_rows, o);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (int step = 0; step < 2; ++step) EXPECT_TRUE(std::isfinite(session.step()));
+    EXPECT_EQ(error_of([&] { session.step(); }), kError);
+    const std::vector<float> images(size_t{3} * 8 * 8, 0.5f);
+    EXPECT_EQ(session.predict(images).size(), 30u);
+  }
 }
 
 }  // namespace
