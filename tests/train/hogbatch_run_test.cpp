@@ -194,7 +194,8 @@ TEST_F(HogbatchRuns, OnCoresAloneSizesThatAdaptAreSmall) {
     TrainOptions o = options("by-name", sync);
     o.worker.reset();
     Limits limits;
-    for (const WorkerConfig& worker : resolve(o, Recipe{}).teams.at(0).workers)
+    const RunConfig c = resolve(o, Recipe{});
+    for (const WorkerConfig& worker : c.teams.at(0).workers)
       limits.emplace_back(worker.least, worker.most);
     return limits;
   };
