@@ -23,11 +23,11 @@ constexpr size_t kLongestList = size_t{256} << 20;
 
 /// Others than what a process that was killed may have begun.
 bool holds_files(const fs::path& folder) {
+  const std::string begun = fmt::format("{}.crossbow-", kJob);
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with(fmt::format("{}.crossbow-", kJob)))
-      return true;
+    if (!entry->path().filename().string().starts_with(begun)) return true;
   }
   if (error) fail("cannot read the folder {} ({})", folder.string(), error.message());
   return false;

@@ -310,9 +310,8 @@ Evaluation Session::State::evaluate() {
   batches.start(0);
   Sums total;
   for (int64_t b = 0; b < batches.batches(); ++b) {
-    const data::Batch& batch = batches.acquire(b);
-    const Sums sums = evaluate(batch.samples(), batch.labels(), batch.rows);
-    batches.release(batch);
+    const HeldBatch batch(batches, b);
+    const Sums sums = evaluate(batch->samples(), batch->labels(), batch->rows);
     total.loss += sums.loss;
     total.right += sums.right;
   }
