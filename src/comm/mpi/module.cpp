@@ -12,10 +12,11 @@
 #include <cstdlib>
 #include <numeric>
 #include <optional>
+#include <string>
 
 #include "comm/mpi/calls.h"
 #include "comm/rank_lost.h"
-#include "core/error.h"
+#include "core/exceptions.h"
 
 // Of PMIx, by which Open MPI's processes talk to their launcher; its headers are not always there,
 // and it need not be there either. NOLINTBEGIN: its names
@@ -100,7 +101,9 @@ class Calls final : public MpiCalls {
   void initialise() override {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    if (provided < MPI_THREAD_FUNNELED) fail("this MPI cannot be called by a thread of its own");
+    if (provided < MPI_THREAD_FUNNELED) {
+      throw Error("this MPI cannot be called by a thread of its own");
+    }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     const char* const enabled = std::getenv("OMPI_MCA_mpi_ft_enable");  // by mpirun --with-ft
     survives_ = kHasUlfm && enabled && std::atoi(enabled) > 0;
@@ -276,11 +279,12 @@ class Calls final : public MpiCalls {
     std::array<char, MPI_MAX_ERROR_STRING> text{};
     int length = 0;
     MPI_Error_string(result, text.data(), &length);
-    if (!tells_of_loss(result)) fail("{} failed: {}", what, text.data());
+    const std::string message = std::string(what) + " failed: " + text.data();
+    if (!tells_of_loss(result)) throw Error(message);
     lost_ = true;
     revoke(comm_);
     revoke(all_);
-    throw RankLost(fmt::format("{} failed: {}", what, text.data()));
+    throw RankLost(message);
   }
   static int number_in(MPI_Comm comm) {
     int number = 0;
