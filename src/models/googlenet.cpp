@@ -125,7 +125,8 @@ Recipe recipe() {
   r.lr_milestones = {8};
   r.lr_gamma = 0.96;
   r.weight_decay = 2e-4;
-  r.mean = r.deviation = {0.5f, 0.5f, 0.5f};  // as torchvision transforms the input of this net
+  // As torchvision transforms the input of this net.
+  r.normalisation = Normalisation{{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
   return r;
 }
 

@@ -45,8 +45,7 @@ Recipe imagenet_recipe() {
           .epochs = 90,
           .lr_schedule = "multistep",
           .mirror = true,
-          .mean = {0.485f, 0.456f, 0.406f},
-          .deviation = {0.229f, 0.224f, 0.225f}};
+          .normalisation = Normalisation{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}}};
 }
 
 void expect_equal_windows(std::string_view model, const Shape& images, int64_t side,

@@ -161,7 +161,8 @@ Recipe recipe() {
   r.lr_milestones = {2};
   r.lr_gamma = 0.94;
   r.weight_decay = 4e-5;
-  r.mean = r.deviation = {0.5f, 0.5f, 0.5f};  // as torchvision transforms the input of this net
+  // As torchvision transforms the input of this net.
+  r.normalisation = Normalisation{{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
   return r;
 }
 

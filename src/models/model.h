@@ -1,7 +1,6 @@
 // The registry of models: one C++ function each, with the recipe that trains it well.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,8 +49,8 @@ struct Recipe {
   double weight_decay = 0;
   int pad = 0;  // pixels around the image for random crops
   bool mirror = false;
-  /// By which the net's colour images are normalised, from pixels of 0 to 1.
-  std::array<float, 3> mean{0, 0, 0}, deviation{1, 1, 1};
+  /// Of colour images, in place of the data set's.
+  std::optional<Normalisation> normalisation = {};
 };
 
 /// Further logits, shaped as the net's: training minimises their loss too, times the weight.

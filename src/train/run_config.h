@@ -55,7 +55,8 @@ struct RunConfig {
   std::string lr_scaling = "none";
   uint64_t seed = 0;
   std::map<std::string, std::span<const float>> first_weights;
-  Normalisation normalisation;  // of the colour images of a set by name
+  /// Of the colour images of a set by name, in place of the set's.
+  std::optional<Normalisation> normalisation;
 
   int64_t epochs = 1, eval_every = 1, log_every = 1;
   double save_every = 30;  // minutes

@@ -20,10 +20,11 @@ std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
   own.info.centre = config.centre;
   if (data::has_pixels(*own.train)) own.info.sample_type = DType::u8;
   const Shape& sample = own.info.image;
+  const bool by_name = !config.options.dataset, colour = sample.rank() == 3 && sample[0] == 3;
   if (from && from->normalisation) {
     own.info.normalisation = *from->normalisation;
-  } else if (!config.options.dataset && sample.rank() == 3 && sample[0] == 3) {
-    own.info.normalisation = config.normalisation;
+  } else if (config.normalisation && by_name && colour) {
+    own.info.normalisation = *config.normalisation;
   }
   return std::make_shared<const data::Dataset>(std::move(own));
 }

@@ -28,7 +28,7 @@ TrainOptions inference_options(const TrainOptions& trained) {
   TrainOptions o;
   o.model = trained.model;
   o.data = trained.data;
-  o.crop = trained.crop;
+  o.crop = trained.crop == "resized" ? "resized" : "none";  // a test crops nothing at random
   o.device = device_list(trained.device).kind;
   if (is_missing(o.device)) o.device = o.device.substr(0, o.device.find(':'));
   if (is_missing(o.device)) o.device = "cpu";
@@ -81,6 +81,7 @@ std::shared_ptr<const data::Dataset> TrainedModel::open_data() const {
          data::shape_text(info.image, info.classes, info.groups),
          checkpoint_.groups.empty() ? "" : "; and users and items need the same numbers");
   }
+  if (!info.note.empty()) warn_(info.note);
   const std::vector<std::string>& names = checkpoint_.class_names;
   const auto [was, is] =
       std::mismatch(names.begin(), names.end(), info.class_names.begin(), info.class_names.end());

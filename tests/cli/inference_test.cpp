@@ -56,6 +56,23 @@ TEST_F(Inference, EvalTakesPicturesThatAreNotSquare) {
   EXPECT_EQ(json::parse(o.out)["test_accuracy"], json::parse(trained.out)["final_test_accuracy"]);
 }
 
+/// The net has no normalisation of its own, nor a border in its recipe.
+TEST_F(Inference, EvalAndTrainingSeePicturesAlike) {
+  make_pictures();
+  const Outcome trained = crossbow(train_on_pictures("--json --pad 1"));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto normalisation = testing::load(path("run").string()).normalisation;
+  ASSERT_TRUE(normalisation);
+  for (const size_t c : {0, 1, 2}) {
+    EXPECT_EQ(normalisation->mean[c], 0.5f);
+    EXPECT_EQ(normalisation->std[c], 0.5f);
+  }
+  const Outcome o = crossbow("eval run --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NEAR(json::parse(o.out)["test_loss"].get<double>(),
+              json::parse(trained.out)["final_test_loss"].get<double>(), 1e-6);
+}
+
 /// What is given as another data set is scaled to the model's shape, not to its own first image's.
 TEST_F(Inference, EvalScalesOtherPicturesToTheModelsShape) {
   make_pictures();
