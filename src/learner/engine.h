@@ -47,7 +47,7 @@ struct Segment {
   int64_t first_batch = 0, batches = 0;  // of the segment
   data::BatchShare share = {};           // of asynchronous nodes: what those of this rank take
   bool after_first_drop = false;         // of the rate
-  bool ends_at_drop = false;             // the rate drops at its end
+  bool ends_at_drop = false;             // the rate drops to half or less at its end
   std::function<double(int64_t)> rate;   // of a step with that batch; any thread
   std::function<bool()> stop;            // asked before a step is begun; any thread
   // The same once a batch is begun: a segment that pauses ends as one that stops, but in no hurry.

@@ -63,7 +63,7 @@ class SyncAlgorithm {
     /// optimizer's one set of slots, that all learners share; else each learner's own weights.
     bool averages_gradients = false;
     Timing timing = Timing::after_step;
-    /// At the drops of a step or multistep schedule all learners start again from z.
+    /// Where a step or multistep schedule drops the rate to half or less all start again from z.
     bool restarts = false;
     /// z follows from so far behind that the learners' batch-norm statistics are not its own.
     bool lags = false;

@@ -53,6 +53,8 @@ struct Schedule {
   /// many it will next; the largest number if it never will.
   int64_t drops(int64_t samples) const;
   int64_t next_drop(int64_t samples) const;
+  /// Whether a drop begins another stage of training, or is a step of a slow decay.
+  bool drops_by_stages() const { return gamma <= 0.5; }
 };
 
 }  // namespace crossbow

@@ -174,7 +174,8 @@ bool Trainer::train_segment() {
     }
     segment.batches = loss->batches;
   }
-  segment.ends_at_drop = schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
+  segment.ends_at_drop = schedule_.drops_by_stages() &&
+                         schedule_.drops(recorder_.samples_at(first + segment.batches)) > drops;
   segment.rate = [this](int64_t batch) { return recorder_.rate_at(batch); };
   // A cluster's segments are short, and end for all ranks alike.
   std::atomic<bool> is_asked{false};

@@ -32,6 +32,13 @@ TEST(Schedule, MultistepDropsAtEachMilestone) {
   EXPECT_NEAR(s.rate(1'000'000), 0.01, 1e-15);
 }
 
+TEST(Schedule, ASlowDecayHasNoStages) {
+  Schedule s{.kind = Kind::step, .lr = 1, .gamma = 0.98, .milestones = {100}};
+  EXPECT_FALSE(s.drops_by_stages());
+  s.gamma = 0.1;
+  EXPECT_TRUE(s.drops_by_stages());
+}
+
 TEST(Schedule, WarmsUpLinearly) {
   const Schedule s{
       .kind = Kind::multistep, .lr = 2, .gamma = 0.1, .milestones = {100}, .warmup = 50};

@@ -49,6 +49,25 @@ TEST_F(Train, LearnsAndTells) {
   EXPECT_FALSE(r.epochs_to_target);
 }
 
+/// A mean over time is no place to go back to whenever the rate decays a little.
+TEST_F(Train, ASlowDecayGoesOnFromWhatWasLearned) {
+  std::map<std::string, double> losses;
+  for (const char* schedule : {"fixed", "step"}) {
+    TrainOptions o = options();
+    o.sync = "sma";
+    o.learners = 1;
+    o.epochs = 12;
+    o.lr_schedule = schedule;
+    o.lr_milestones.reset();
+    if (schedule == std::string_view("step")) {
+      o.lr_milestones = {{1}};
+      o.lr_gamma = 0.999999;
+    }
+    losses[schedule] = train(tiny_net, o).history.back().train_loss;
+  }
+  EXPECT_NEAR(losses["step"], losses["fixed"], 1e-3);
+}
+
 TEST_F(Train, LearnsByEveryLoss) {
   std::vector<double> losses;
   const auto expect_learns = [&](const char* loss, std::optional<double> smoothing, double lr) {
