@@ -13,7 +13,8 @@ Graph remove_dead(const Graph& graph) {
   for (const auto& [name, v] : graph.outputs()) live[v.node] = true;
   for (size_t i = live.size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    live[i] = live[i] || node.op->name == "parameter" || node.op->name == "input";
+    live[i] = live[i] || node.op->name == "parameter" || node.op->name == "state" ||
+              node.op->name == "input";  // what all programs of a net share
     if (!live[i]) continue;
     for (Value v : node.inputs) {
       if (v) live[v.node] = true;

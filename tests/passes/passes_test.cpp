@@ -105,15 +105,16 @@ TEST(Passes, AnotherBatchChangesTheFirstDimensionAlone) {
   EXPECT_EQ(other.find("parameter").size(), 2u);
 }
 
-TEST(Passes, DeadCodeGoesParametersStay) {
+TEST(Passes, DeadCodeGoesParametersAndStatesStay) {
   Graph g;
   const Tensor x = input(g, {2, 4});
-  relu(x);
+  batch_norm(x);
   parameter(g, {3}, {}, "kept");
   g.set_output("y", sigmoid(x).value);
   const Graph live = remove_dead(g);
   EXPECT_EQ(ops_of(live), Ops{"sigmoid"});
-  EXPECT_EQ(live.find("parameter").size(), 1u);
+  EXPECT_EQ(live.find("parameter").size(), 3u);
+  EXPECT_EQ(live.find("state").size(), 2u);
 }
 
 TEST(Dot, ShowsLayersAndShapesButFoldsParameters) {
