@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "core/error.h"
 #include "device/device.h"
@@ -20,8 +21,9 @@ class OrderedVector {
   OrderedVector() = default;
   OrderedVector(Device& device, size_t bytes, size_t chunks)
       : data_(device.allocate_zeroed(bytes)),
-        changed_(device.make_event()),
-        done_(std::make_unique<std::atomic<int64_t>[]>(chunks)) {}
+        done_(std::make_unique<std::atomic<int64_t>[]>(chunks)) {
+    for (size_t chunk = 0; chunk < chunks; ++chunk) changed_.push_back(device.make_event());
+  }
 
   std::byte* data() const { return data_.data(); }
 
@@ -34,18 +36,19 @@ class OrderedVector {
       if (given_up.load(std::memory_order_relaxed)) fail("another node has failed");
       std::this_thread::yield();
     }
-    queue.wait(*changed_);
+    queue.wait(*changed_[chunk]);
   }
   /// The next in line may have the chunk when the queue has done its work so far.
   void pass(size_t chunk, int64_t place, Queue& queue) {
-    queue.mark(*changed_);
+    queue.mark(*changed_[chunk]);
     done_[chunk].store(place + 1, std::memory_order_release);
   }
 
  private:
   Buffer data_;
-  std::unique_ptr<Event> changed_;
-  std::unique_ptr<std::atomic<int64_t>[]> done_;  // operations, by chunk
+  // By chunk: the last change, and operations.
+  std::vector<std::unique_ptr<Event>> changed_;
+  std::unique_ptr<std::atomic<int64_t>[]> done_;
   int64_t next_ = 0;
 };
 
