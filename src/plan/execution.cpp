@@ -10,9 +10,9 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
                      const Workspace& workspace, std::span<const int64_t> cuts)
     : program_(std::move(program)), workspace_(workspace), gradients_(cuts.size() + 1) {
   const Buffer& arena = workspace.arena();
-  if (arena.size() < program_->arena_bytes()) {
-    fail("an arena of {} bytes is too small for a program that needs {}", arena.size(),
-         program_->arena_bytes());
+  if (!workspace.holds(program_->arena_bytes(), program_->input_bytes())) {
+    fail("a workspace with an arena of {} bytes is too small for a program that needs {}",
+         arena.size(), program_->arena_bytes());
   }
   if (program_->in_place_ && replica.next_parameters != replica.parameters) {
     fail("the program updates weights in place, and cannot leave them elsewhere");

@@ -19,6 +19,14 @@ size_t Workspace::bytes(const Device& device, size_t arena_bytes,
   return bytes;
 }
 
+bool Workspace::holds(size_t arena_bytes, const FieldBytes& inputs) const {
+  bool holds = arena_bytes <= arena_.size();
+  for (size_t i = 0; i < inputs_.size() && !device_->is_host(); ++i) {
+    holds = holds && inputs[i] <= inputs_[i].size();
+  }
+  return holds;
+}
+
 void Workspace::set(const Step& step, const FieldBytes& inputs) const {
   if (device_->is_host()) return queue_->write(step_.data(), &step, sizeof step);
   Step on_device = step;

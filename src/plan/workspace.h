@@ -14,6 +14,8 @@ class Workspace {
   Workspace(Device& device, size_t arena_bytes, const FieldBytes& largest_inputs);
   /// Of the device's memory, for such a workspace.
   static size_t bytes(const Device& device, size_t arena_bytes, const FieldBytes& largest_inputs);
+  /// Whether it has room for programs of that arena and those inputs.
+  bool holds(size_t arena_bytes, const FieldBytes& inputs) const;
 
   Queue& queue() const { return *queue_; }
   const Buffer& arena() const { return arena_; }

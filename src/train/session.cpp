@@ -190,7 +190,7 @@ const Session::State::BoundProgram& Session::State::bound(Programs& programs, in
   const auto it = programs.find(rows);
   if (it != programs.end()) return it->second;
   auto program = &programs == &training_ ? model_.training(rows) : model_.evaluation(rows);
-  if (!workspace_ || model_.arena_bytes() > workspace_->arena().size()) {
+  if (!workspace_ || !workspace_->holds(program->arena_bytes(), program->input_bytes())) {
     training_.clear();
     evaluation_.clear();
     workspace_.emplace(model_.make_workspace(*replica_.device));

@@ -60,5 +60,28 @@ TEST(LateSession, IsTheCpusSession) {
   }
 }
 
+/// Of which training keeps so many activations that a test of more rows needs a smaller arena.
+Tensor deep_net(Tensor images) {
+  Tensor x = images;
+  for (int i = 0; i < 16; ++i) x = sigmoid(dense(x, Dense{.outputs = 64}));
+  return dense(x, Dense{.outputs = 10});
+}
+
+TEST(LateSession, TestsOnMoreRowsThanItTrainsOn) {
+  const TinyData data;
+  std::vector<double> losses;
+  for (const char* device : {"cpu", "late"}) {
+    SessionOptions o;
+    o.data = data.spec();
+    o.device = device;
+    o.threads_per_learner = 1;
+    o.batch = 8;
+    Session session(deep_net, o);
+    session.step();
+    losses.push_back(session.evaluate().loss);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 }  // namespace
 }  // namespace crossbow::testing
