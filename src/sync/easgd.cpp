@@ -2,7 +2,9 @@
 // "Deep learning with Elastic Averaging SGD", NIPS 2015: elastic averaging (elastic.h) with
 // α = β/k, β = 0.9, and no momentum of the central model. EASGD's learners take plain steps,
 // EAMSGD's have Nesterov's momentum. EASGD's rate, ten times as large for want of momentum,
-// diverges where k learners multiply it by k. The paper's τ is 1 to 64; ours is 1 unless set.
+// diverges where k learners multiply it by k. The paper's τ is 1 to 64; ours is 1 unless set. What
+// EAMSGD pulls is the point where the gradient is taken, x + δv, as weights are in PyTorch's form
+// of Nesterov's momentum; the paper pulls x.
 #include "sync/elastic.h"
 
 namespace crossbow {

@@ -9,7 +9,7 @@ namespace crossbow {
 
 ElasticAveraging::ElasticAveraging(const Settings& settings) : settings_(settings) {
   const double bound = stability_bound(settings.learners, settings.momentum);
-  if (settings.alpha >= bound) {
+  if (settings.learners > 1 && settings.alpha >= bound) {
     fail_usage(
         "`alpha` {}: with {} and a central momentum of {} the models would drift apart from {:.4g} "
         "on; leave it out for {:.4g}",

@@ -17,6 +17,8 @@ class GossipTimes {
   bool now(Peers& p) const {
     return probability_ ? p.draw() < *probability_ : p.steps() % *period_ == 0;
   }
+  /// Grows by one from time to time: with a probability, from step to step.
+  int64_t count(const Peers& p) const { return probability_ ? p.steps() : p.steps() / *period_; }
 
  private:
   const std::optional<int64_t> period_;  // one of both is set

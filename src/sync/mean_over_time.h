@@ -2,6 +2,7 @@
 // Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", ICML 2013.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "sync/sync.h"
@@ -9,8 +10,11 @@
 namespace crossbow {
 
 inline constexpr double kAveragingEta = 8;  // unless set
-/// Where there is a mean after every step, each fourth is enough.
-inline constexpr int64_t kMeansApart = 4;
+/// Of exchanges so many steps apart, one in how many z takes: with one after every step, each
+/// fourth is enough.
+constexpr int64_t exchanges_a_mean(int64_t period) {
+  return std::max<int64_t>(1, 4 / period);
+}
 
 /// z' = z + (η + 1)/(n + η)·(w̄ − z) with the n-th mean, counted from 1: z reaches back over about a
 /// share 1/(η + 1) of them.

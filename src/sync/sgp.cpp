@@ -33,17 +33,17 @@ class StochasticGradientPush : public AsyncAlgorithm {
   void after_step(Peers& p) const override {
     if (!times_.now(p) || p.mass() < kLeastMass) return;
     const double half = p.mass() / 2;
-    p.post(target(p), {.weights = half}, half);
+    p.post(target(p, times_.count(p)), {.weights = half}, half);
     p.set_mass(half);
   }
 
  private:
   static constexpr double kLeastMass = 0x1p-20;  // to be halved
 
-  static int target(const Peers& p) {
+  static int target(const Peers& p, int64_t time) {
     int hops = 1;
     while ((1 << hops) <= p.nodes() - 1) ++hops;
-    const int hop = 1 << (p.steps() % hops);
+    const int hop = 1 << (time % hops);
     return (p.node() + hop) % p.nodes();
   }
 

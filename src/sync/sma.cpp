@@ -1,10 +1,11 @@
 // Synchronous model averaging: over learners, after every step, and over time. Every τ steps
 //   w̄ = mean_j w_j;  w_j ← w_j + α(w̄ − w_j)
-// and z is the mean of w̄ over time (mean_over_time.h), in which every fourth takes part, so that
-// its upkeep costs little. A learner alone has z for the same reason: some 48 times an epoch, and
-// not after every step. Learners that start each step from the mean, α = 1, learn like one with a
-// batch k times as large. The gradient's noise, which at a constant rate keeps weights at a
-// distance from the minimum, does not reach z. docs/learning.md compares it with sma as published.
+// and z is the mean of w̄ over time (mean_over_time.h), in which that of every fourth step takes
+// part, so that its upkeep costs little. A learner alone has z for the same reason: some 48 times
+// an epoch, and not after every step. Learners that start each step from the mean, α = 1, learn
+// like one with a batch k times as large. The gradient's noise, which at a constant rate keeps
+// weights at a distance from the minimum, does not reach z. docs/learning.md compares it with sma
+// as published.
 #include <algorithm>
 #include <array>
 
@@ -19,6 +20,7 @@ class ModelAveraging : public SyncAlgorithm {
   explicit ModelAveraging(const SyncOptions& o)
       : alone_(o.learners == 1),
         period_(o.period),
+        every_(alone_ ? 1 : exchanges_a_mean(*o.period)),
         alpha_(o.alpha.value_or(1)),
         eta_(*o.averaging_eta) {}
 
@@ -28,8 +30,7 @@ class ModelAveraging : public SyncAlgorithm {
     return period_.value_or(std::clamp<int64_t>(epoch_steps / kTimes, 1, kLongest));
   }
   void apply(const Exchange& x) const override {
-    const int64_t every = alone_ ? 1 : kMeansApart;
-    if (x.index % every == 0) average_over_time(x, x.index / every + 1, eta_);
+    if (x.index % every_ == 0) average_over_time(x, x.index / every_ + 1, eta_);
     if (alone_) return;
     for (void* w : x.weights) {
       const std::array<double, 2> factors{alpha_, 1 - alpha_};
@@ -42,6 +43,7 @@ class ModelAveraging : public SyncAlgorithm {
  private:
   const bool alone_;
   const std::optional<int64_t> period_;  // open: some times an epoch
+  const int64_t every_;
   const double alpha_, eta_;
 };
 

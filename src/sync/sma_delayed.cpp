@@ -11,7 +11,8 @@ namespace {
 
 class DelayedAveraging final : public SyncAlgorithm {
  public:
-  explicit DelayedAveraging(const SyncOptions& o) : period_(*o.period), eta_(*o.averaging_eta) {}
+  explicit DelayedAveraging(const SyncOptions& o)
+      : period_(*o.period), every_(exchanges_a_mean(period_)), eta_(*o.averaging_eta) {}
 
   Traits traits() const override {
     return {.timing = Timing::beside_passes, .restarts = true, .lags = true};
@@ -19,11 +20,11 @@ class DelayedAveraging final : public SyncAlgorithm {
   int64_t period(bool, int64_t) const override { return period_; }
   double pull() const override { return 1; }
   void apply(const Exchange& x) const override {
-    if (x.index % kMeansApart == 0) average_over_time(x, x.index / kMeansApart + 1, eta_);
+    if (x.index % every_ == 0) average_over_time(x, x.index / every_ + 1, eta_);
   }
 
  private:
-  const int64_t period_;
+  const int64_t period_, every_;
   const double eta_;
 };
 

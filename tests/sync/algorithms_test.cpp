@@ -104,14 +104,14 @@ class Reference {
       for (size_t j = 0; j < w_.size(); ++j) {
         for (size_t i = 0; i < mean.size(); ++i) w_[j][i] += mean[i] - old[j][i];
       }
-      average_over_time(mean, 4);
+      average_over_time(mean, every());
     }
     const Vector mean = mean_of(w_);
     if (run_.sync == "sma" || (run_.sync == "sma-delayed" && w_.size() == 1)) {
       for (Vector& w : w_) {
         for (size_t i = 0; i < w.size(); ++i) w[i] += o_.alpha.value_or(1) * (mean[i] - w[i]);
       }
-      average_over_time(mean, w_.size() == 1 ? 1 : 4);
+      average_over_time(mean, w_.size() == 1 ? 1 : every());
     }
     if (run_.sync == "local-sgd" || run_.sync == "post-local-sgd") {
       z_ = mean;
@@ -126,6 +126,8 @@ class Reference {
     }
   }
 
+  /// Each fourth step, or each exchange if they are further apart.
+  int64_t every() const { return std::max<int64_t>(1, 4 / o_.period.value_or(1)); }
   void average_over_time(const Vector& mean, int64_t every) {
     const int64_t exchange = exchanges_++;
     if (exchange % every > 0) return;
@@ -469,6 +471,7 @@ TEST(SyncOptions, AreRefusedWhereTheyMakeNoSense) {
   };
   says(refusal("smaa", {}), "did you mean 'sma'");
   says(refusal("sma-paper", {.learners = 4, .alpha = 0.7}), "drift apart from 0.6441 on");
+  says(refusal("sma-paper", {.learners = 1, .central_momentum = 0}), "nothing");
   says(refusal("sma-paper", {.learners = 4, .alpha = 0.64}), "nothing");
   says(refusal("sma-paper", {.period = 0}), "`sync-period` 0: it must be at least 1");
   says(refusal("sma-paper", {.alpha = -1.0}), "`alpha` -1: it must be above 0");

@@ -123,7 +123,9 @@ class Reference {
     const auto k = nodes_.size();
     if (run_.sync == "sgp") {
       const int64_t hops = static_cast<int64_t>(std::floor(std::log2(k - 1))) + 1;
-      Node& to = nodes_[(j + (size_t{1} << (node.steps % hops))) % k];
+      const int64_t time =
+          o_.gossip_probability ? node.steps : node.steps / o_.sync.period.value_or(1);
+      Node& to = nodes_[(j + (size_t{1} << (time % hops))) % k];
       if (node.mass < 0x1p-20) return;
       node.mass /= 2;
       Vector half = node.w;
