@@ -129,7 +129,8 @@ void AutoTuner::take_best() {
 
 void AutoTuner::settle() {
   settled_ = true;
-  share_when_settled_ = relative_share(untried());
+  share_when_settled_.reset();
+  note_share();
   move_to(rung_of(best().arrangement));
 }
 
@@ -143,12 +144,18 @@ double AutoTuner::relative_share(size_t rung) const {
   return rung < ladder_.size() ? goal_.share(ladder_[rung]) / goal_.share(best().arrangement) : 1;
 }
 
+void AutoTuner::note_share() {
+  const double share = relative_share(untried());
+  if (!share_when_settled_ && share < 1) share_when_settled_ = share;
+}
+
 void AutoTuner::reconsider() {
   if (!settled_ || trials_.empty()) return;
   const size_t before = best_;
   take_best();
   const size_t next = untried();
-  if (relative_share(next) > share_when_settled_ * (1 + goal_.threshold)) {
+  note_share();
+  if (share_when_settled_ && relative_share(next) > *share_when_settled_ * (1 + goal_.threshold)) {
     settled_ = checking_ = false;
     failures_ = 0;
     move_to(next);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "learner/arrangement.h"
@@ -71,6 +72,7 @@ class AutoTuner {
   size_t untried() const;
   /// What an image counts for on that rung, beside one of the best trial.
   double relative_share(size_t rung) const;
+  void note_share();
   Verdict finish_trial(const Trial& trial);
   Verdict compare_with_best();
   void move_to(size_t rung);
@@ -78,7 +80,8 @@ class AutoTuner {
 
   std::vector<Arrangement> ladder_;
   Goal goal_;
-  double share_when_settled_ = 1;  // relative_share(untried())
+  /// relative_share(untried()), since when shares are known.
+  std::optional<double> share_when_settled_;
   const bool watch_;
   bool settled_ = false;
   bool checking_ = false;  // what was known before

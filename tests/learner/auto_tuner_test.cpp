@@ -226,6 +226,22 @@ TEST(AutoTuner, AddsLearnersAsTheNoiseGrows) {
   EXPECT_EQ(tuner.current().learners, 1);
 }
 
+TEST(AutoTuner, AddsLearnersToThoseThatItKnewAsTheNoiseGrows) {
+  double noise_scale = 0;  // not known yet
+  AutoTuner tuner(arrangements(8, 1), AutoTuner::Trial{{2, 1}, 140});
+  tuner.aim({0.05, [&](const Arrangement& a) {
+               return noise_scale == 0 ? 1 : goodput(noise_scale).share(a);
+             }});
+  for (const double noise : {0, 16, 16}) {
+    noise_scale = noise;
+    tuner.reconsider();
+    EXPECT_EQ(tuner.current().learners, 2) << noise;
+  }
+  noise_scale = 1600;
+  tuner.reconsider();
+  EXPECT_EQ(tuner.current().learners, 3);
+}
+
 /// That k learners need, of one's, as measured (docs/learning.md): up to eight need as many,
 /// sixteen `at_16` times as many.
 double epochs(int k, double at_16) {
