@@ -61,7 +61,7 @@ const Recipe kRecipe{.data = "digits", .epochs = 10, .lr = 0.01, .lr_schedule = 
 
 const RegisterModel kMlp({
     .name = "mlp",
-    .summary = "multi-layer perceptron, 8 hidden layers of 512 sigmoid units",
+    .summary = "multi-layer perceptron, by default of 8 hidden layers of 512 sigmoid units",
     .default_image = {300},
     .default_classes = 2,
     .recipe = kRecipe,

@@ -139,7 +139,8 @@ Model model() {
   const Form& f = kForms[form];
   return {
       .name = fmt::format("resnet-{}", f.depth),
-      .summary = fmt::format("residual net of {} layers for ImageNet, as torchvision's", f.depth),
+      .summary = fmt::format("residual net of {} layers for ImageNet, by default as torchvision's",
+                             f.depth),
       .default_image = {3, 224, 224},
       .default_classes = 1000,
       .recipe = recipe(),

@@ -15,21 +15,21 @@ namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
 
-std::string value_text(const toml::node& node, std::string_view name) {
+std::string value_text(const toml::node& node, const OptionEntry& entry) {
   if (const auto* s = node.as_string()) return s->get();
   if (const auto* i = node.as_integer()) return fmt::format("{}", i->get());
   if (const auto* f = node.as_floating_point()) return fmt::format("{}", f->get());
   if (const auto* b = node.as_boolean()) return b->get() ? "true" : "false";
   const toml::array* array = node.as_array();
-  if (!array) fail_usage("{} is neither a number, a string, true, false nor a list", name);
-  const bool of_workers = name == "worker";
+  if (!array) fail_usage("{} is neither a number, a string, true, false nor a list", entry.name);
+  const bool repeats = entry.between != 0;
   std::string joined;
   for (const toml::node& element : *array) {
-    if (!(of_workers ? element.is_string() : element.is_number())) {
-      fail_usage("{}: a list may hold {} only", name, of_workers ? "strings" : "numbers");
+    if (!(repeats ? element.is_string() : element.is_number())) {
+      fail_usage("{}: a list may hold {} only", entry.name, repeats ? "strings" : "numbers");
     }
-    if (!joined.empty()) joined += of_workers ? ' ' : ',';
-    joined += value_text(element, name);
+    if (!joined.empty()) joined += repeats ? entry.between : ',';
+    joined += value_text(element, entry);
   }
   return joined;
 }
@@ -76,7 +76,7 @@ void apply_config(TrainOptions& options, std::string_view toml, std::string_view
     const OptionEntry* entry = find_option(key.str());
     try {
       if (!entry) fail_unknown_option(key.str(), names);
-      set_option(options, *entry, value_text(node, key.str()));
+      set_option(options, *entry, value_text(node, *entry));
     } catch (const UsageError& e) {
       fail_usage("{}:{}: {}", source, node.source().begin.line, e.what());
     }

@@ -30,7 +30,7 @@ bool has_rows(const TrainOptions& o) {
 void fill_needs(TrainOptions& o, const Recipe& recipe) {
   using Momentum = SolverNeeds::Momentum;
   const SolverNeeds needs = sync_needs(o.sync);
-  const bool none = needs.momentum == Momentum::any && !o.momentum && has_rows(o);
+  const bool none = needs.momentum == Momentum::any && o.momentum.value_or(0) == 0 && has_rows(o);
   if (needs.momentum == Momentum::none || none) {
     // With momentum m a gradient moves the weights by 1 + m + m² + … = 1/(1 − m) times the rate.
     // Steps without momentum learn as fast at a rate as many times as large.
@@ -85,8 +85,9 @@ TrainOptions with_recipe(TrainOptions o, const Recipe& recipe) {
   if (looks_for_learners(o)) fill(o.tune_for, "goodput");
   fill(o.lr_schedule, recipe.lr_schedule);
   if (drops_the_rate(*o.lr_schedule)) {
-    if (*o.lr_schedule == recipe.lr_schedule) fill(o.lr_milestones, recipe.lr_milestones);
-    fill(o.lr_gamma, recipe.lr_gamma);
+    const bool same = *o.lr_schedule == recipe.lr_schedule;
+    if (same) fill(o.lr_milestones, recipe.lr_milestones);
+    fill(o.lr_gamma, same ? recipe.lr_gamma : Recipe{}.lr_gamma);
   }
   fill(o.warmup, recipe.warmup);
   fill(o.momentum, recipe.momentum);
@@ -116,7 +117,7 @@ ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
   if (!asked.data) {
     ModelSpec spec = find_model(config.model).default_spec(config.batch);
     spec.loss = config.loss;
-    if (spec.image.rank() == 3) spec.pixels = config.normalisation;
+    if (spec.image.rank() == 3) spec.pixels = config.normalisation.value_or(Normalisation{});
     return spec;
   }
   const data::CatalogueEntry& entry = data::catalogue_entry(config.data);
@@ -126,7 +127,7 @@ ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
             .batch = config.batch,
             .options = {},
             .loss = config.loss,
-            .pixels = config.normalisation};
+            .pixels = config.normalisation.value_or(Normalisation{})};
   }
   data::OpenOptions open;
   open.image_size = {config.options.image_size, config.options.image_size};

@@ -66,7 +66,7 @@ RunConfig resolve(TrainOptions options, const Recipe& recipe) {
   if (!has_unlike_workers(o.sync)) c.lr_scaling = o.lr_scaling.value_or(c.lr_scaling);
   c.seed = o.seed;
   c.first_weights = o.first_weights;
-  c.normalisation = {recipe.mean, recipe.deviation};
+  c.normalisation = recipe.normalisation;
   c.epochs = *o.epochs;
   c.eval_every = o.eval_every;
   c.save_every = o.save_every;
@@ -252,7 +252,8 @@ LearnerMemory RunConfig::memory(Models models, const TeamConfig& team,
 int64_t RunConfig::bn_images(const TeamConfig& team, bool states) const {
   constexpr int64_t kImages = 2048;
   if (options.bn_images.value_or(0) > 0 && !states) {
-    fail_usage("`bn-images` {}: the net has no batch norm; leave it out", *options.bn_images);
+    fail_usage("`bn-images` {}: the net has no batch norm that learns; leave it out",
+               *options.bn_images);
   }
   const bool lags = team.async || (team.sync && team.sync->traits().lags);
   return options.bn_images.value_or(lags && states ? kImages : 0);

@@ -44,6 +44,7 @@ TEST(Config, ReadsEveryKindOfValue) {
     seed = 9
     learners = "auto"
     worker = ["live:threads=2", "replica"]
+    freeze = ["conv", "stage[12]"]
   )");
   EXPECT_EQ(o.model, "resnet-20");
   EXPECT_EQ(o.batch, 32);
@@ -54,6 +55,7 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(o.seed, 9u);
   EXPECT_FALSE(o.learners);
   EXPECT_EQ(o.worker, "live:threads=2 replica");
+  EXPECT_EQ(o.freeze, "conv|stage[12]");
   EXPECT_FALSE(o.epochs);
 }
 
@@ -86,6 +88,7 @@ TEST(Config, RefusesWrongKinds) {
   EXPECT_SAYS(config_error("nesterov = 1"), "not true or false");
   EXPECT_SAYS(config_error("lr-milestones = ['a']"), "numbers only");
   EXPECT_SAYS(config_error("worker = ['live', 3]"), "strings only");
+  EXPECT_SAYS(config_error("freeze = [1, 2]"), "strings only");
   EXPECT_SAYS(config_error("[model]\nname = 'lenet'"), "neither a number");
   EXPECT_SAYS(config_error("model = "), "run.toml:1");
   EXPECT_SAYS(config_error("sync-period = 1.5"), "not a whole number");

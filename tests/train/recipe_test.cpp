@@ -106,6 +106,19 @@ TEST(Recipe, GivesAnAlgorithmWhatItNeeds) {
   EXPECT_EQ(recipes.lr_milestones, find_model("resnet-20").recipe.lr_milestones);
 }
 
+TEST(Recipe, NoMomentumMeansTheSameWhoeverSaysIt) {
+  const TrainOptions open = resolved("model = 'logistic'\ndata = 'like-w8a'");
+  const TrainOptions said = resolved("model = 'logistic'\ndata = 'like-w8a'\nmomentum = 0");
+  EXPECT_EQ(open.momentum, 0.0);
+  EXPECT_EQ(said.lr, open.lr);
+}
+
+TEST(Recipe, AnotherScheduleHasAFactorOfItsOwn) {
+  const std::string model = "model = 'mobilenet-v2'\n";
+  EXPECT_EQ(resolved(model).lr_gamma, 0.98);
+  EXPECT_EQ(resolved(model + "lr-schedule = 'multistep'\nlr-milestones = [2]").lr_gamma, 0.1);
+}
+
 TEST(Recipe, LeavesWhatTheUserSetAndNamesItInAConflict) {
   EXPECT_EQ(resolved("sync = 'easgd'\nlr = 0.02").lr, 0.02);
   EXPECT_EQ(resolved("sync = 'eamsgd'\nmomentum = 0.5").momentum, 0.5);

@@ -153,7 +153,8 @@ TEST(RunConfig, BatchNormIsMeasuredWhereTheModelLags) {
   EXPECT_EQ(images(false), 0);
   options.bn_images = 64;
   EXPECT_EQ(images(true), 64);
-  expect_says(error_of([&] { images(false); }), "`bn-images` 64: the net has no batch norm");
+  expect_says(error_of([&] { images(false); }),
+              "`bn-images` 64: the net has no batch norm that learns");
 }
 
 }  // namespace

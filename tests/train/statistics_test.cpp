@@ -168,7 +168,7 @@ TEST_P(Statistics, AreRefusedForANetThatHasNone) {
   o.bn_images = 64;
   const auto plain = [](Tensor x) { return dense(x, Dense{.outputs = 10}); };
   EXPECT_EQ(error_of([&] { train(plain, o); }),
-            "`bn-images` 64: the net has no batch norm; leave it out");
+            "`bn-images` 64: the net has no batch norm that learns; leave it out");
 }
 
 }  // namespace
