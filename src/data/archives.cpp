@@ -34,7 +34,8 @@ std::optional<ShardNumber> shard_number(std::string_view name) {
   if (dash == name.npos) return std::nullopt;
   ShardNumber shard{std::string(name.substr(0, dash))};
   shard.number = number_of<int64_t>(name.substr(dash + 1, of - dash - 1)).value_or(-1);
-  shard.all = number_of<int64_t>(name.substr(of + 4)).value_or(-1);
+  const std::string_view rest = name.substr(of + 4);  // "01024", "01024.tfrecord"
+  shard.all = number_of<int64_t>(rest.substr(0, rest.find('.'))).value_or(-1);
   return shard.number >= 0 && shard.all >= 0 ? std::optional(shard) : std::nullopt;
 }
 

@@ -340,8 +340,11 @@ TEST_F(PictureSet, RecordsWithoutAPictureOrAClassAreRefused) {
 TEST_F(PictureSet, MissingArchivesAreNamed) {
   add_records();
   fs::remove(root() / "train-00000-of-00002");
-  EXPECT_ERROR(open("imagenet"),
-               "of 2 files train-N-of-00002 there are 1; number 00000 is missing");
+  const char* const missing = "of 2 files train-N-of-00002 there are 1; number 00000 is missing";
+  EXPECT_ERROR(open("imagenet"), missing);
+  const fs::path rest = root() / "train-00001-of-00002";
+  fs::rename(rest, rest.string() + ".tfrecord");
+  EXPECT_ERROR(open("imagenet"), missing);
   EXPECT_ERROR(open_dataset("tar:" + root().string()), "does not hold tar: it should have");
 }
 
