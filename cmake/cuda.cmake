@@ -25,9 +25,9 @@ if(EXISTS ${CROSSBOW_CUDNN_INCLUDE}/cudnn_version.h)
   list(JOIN cudnn_version . cudnn_version)
   string(REGEX REPLACE "[^0-9.]" "" cudnn_version "${cudnn_version}")
 endif()
-if(NOT CROSSBOW_NVCC OR nvcc_version VERSION_LESS 12 OR cudnn_version VERSION_LESS 9.8
+if(NOT CROSSBOW_NVCC OR nvcc_version VERSION_LESS 12.1 OR cudnn_version VERSION_LESS 9.8
    OR NOT CROSSBOW_CUBLASLT_INCLUDE OR NOT CROSSBOW_CUDART)
-  set(needed "nvcc 12 or later, cudart_static, and the headers of cuBLAS and of cuDNN 9.8 or later")
+  set(needed "nvcc 12.1 or later, cudart_static, and the headers of cuBLAS and of cuDNN 9.8 or later")
   if(NOT CROSSBOW_CUDA STREQUAL "AUTO")
     message(FATAL_ERROR "CROSSBOW_CUDA=${CROSSBOW_CUDA} needs ${needed}: install NVIDIA's CUDA toolkit and "
                         "cuDNN and put nvcc into PATH, or set CROSSBOW_CUDA=OFF")

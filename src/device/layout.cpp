@@ -27,16 +27,22 @@ Layout dense_in_order(const Shape& shape, DType dtype, std::span<const int> orde
   return layout;
 }
 
+std::vector<int> dimensions(const Shape& shape) {
+  std::vector<int> all(static_cast<size_t>(shape.rank()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
 
 Layout Layout::plain(const Shape& shape, DType dtype) {
-  std::array<int, Shape::kMaxRank> order;
-  std::iota(order.begin(), order.end(), 0);
-  return dense_in_order(shape, dtype, {order.data(), static_cast<size_t>(shape.rank())}, {});
+  return dense_in_order(shape, dtype, dimensions(shape), {});
 }
 
 Layout Layout::channels_last(const Shape& shape, DType dtype) {
-  return dense_in_order(shape, dtype, std::array{0, 2, 3, 1}, {});
+  std::vector<int> order = dimensions(shape);
+  if (order.size() > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return dense_in_order(shape, dtype, order, {});
 }
 
 Layout Layout::channel_blocked(const Shape& shape, DType dtype, int64_t block) {
@@ -64,8 +70,7 @@ int64_t Layout::offset(const Shape& index) const {
 }
 
 std::string Layout::str() const {
-  std::vector<int> order(shape.rank());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = dimensions(shape);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return strides[a] > strides[b]; });
   std::string tag;

@@ -44,6 +44,8 @@ std::vector<Case> cases() {
   return {{"images, p 0.4", of({2, 5, 4, 4}, 0.4f)},
           {"images of 16 channels, p 0.3", of({2, 16, 3, 3}, 0.3f)},
           {"rows, p 0.5", of({5, 33}, 0.5f)},
+          {"sequences, p 0.3", of({2, 5, 7}, 0.3f)},
+          {"one number a row, p 0.3", of({40}, 0.3f)},
           {"1x1 images", of({3, 17, 1, 1}, 0.4f)},
           {"one channel, batch 1", of({1, 1, 3, 5}, 0.4f)},
           {"rows of one", of({8, 1}, 0.5f)},

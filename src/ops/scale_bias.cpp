@@ -61,6 +61,8 @@ std::vector<Case> cases() {
           {"images, bias only", of({3, 7, 2, 4}, false, true)},
           {"images, scale only", of({2, 9, 3, 3}, true, false)},
           {"rows", of({6, 10}, true, true)},
+          {"sequences", of({2, 5, 3}, true, true)},
+          {"sequences of 16 channels, scale only", of({2, 16, 6}, true, false)},
           {"rows, bias only", of({6, 16}, false, true)},
           {"1x1 images", of({3, 5, 1, 1}, true, true)},
           {"one channel", of({2, 1, 4, 3}, true, true)},

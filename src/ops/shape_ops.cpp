@@ -100,6 +100,8 @@ std::vector<Case> reshape_cases() {
           {"images of one channel to rows", of({1, 1, 3, 4}, {12})},
           {"1x1 images to images", of({2, 12, 1, 1}, {1, 3, 4})},
           {"one value", of({1, 1}, {1, 1, 1})},
+          {"images to sequences", of({2, 4, 3, 6}, {8, 9})},
+          {"sequences to images", of({2, 6, 4}, {3, 2, 4})},
           {"images to images", of({2, 4, 3, 6}, {8, 3, 3})}};
 }
 
@@ -119,6 +121,7 @@ std::vector<Case> concat_cases() {
           {"three of images", of({{2, 4, 3, 3}, {2, 17, 3, 3}, {2, 1, 3, 3}})},
           {"16 and 16 channels", of({{2, 16, 3, 3}, {2, 16, 3, 3}})},
           {"rows", of({{3, 7}, {3, 10}})},
+          {"sequences", of({{2, 2, 3}, {2, 5, 3}})},
           {"1x1 images", of({{2, 3, 1, 1}, {2, 5, 1, 1}})},
           {"1x1 images of 16 channels", of({{2, 16, 1, 1}, {2, 32, 1, 1}})},
           {"one channel each", of({{1, 1, 2, 3}, {1, 1, 2, 3}})},

@@ -49,6 +49,48 @@ TEST(GpuKernels, AreThereForEveryOp) {
   }
 }
 
+/// Of a case that reads one parameter, which has these values; in bf16.
+GraphRun run_on(std::string_view op, const Case& c, std::span<const double> values) {
+  GraphRun run(joint_graph(find_op(op), c), on_fibres(DType::bf16));
+  run.set(run.trained_names().at(0), values);
+  return run;
+}
+
+TEST(GpuKernels, TellWhatIsNearlyRightInBf16) {
+  const Case c{"", [](CaseBuilder& b) {
+                 return softmax_cross_entropy(b.input({1, 3}), b.labels(1, 3));
+               }};
+  GraphRun run = run_on("softmax_cross_entropy", c, std::array{7.5, 0.0, 0.0});
+  run.feed(1, std::vector<int32_t>{0});
+  run.run();
+  const double others = 1 / (std::exp(7.5) + 2);
+  const std::vector<double> expected{-2 * others, others, others};
+  EXPECT_LE(relative_error(run.gradients(), expected), 5e-3);
+}
+
+TEST(GpuKernels, CompareWithTargetsAsTheyAreInBf16) {
+  const Case c{"", [](CaseBuilder& b) {
+                 return mean_squared_error(b.input({1, 1}), b.targets({1, 1}));
+               }};
+  GraphRun run = run_on("mean_squared_error", c, std::array{2000.0});
+  run.feed(1, std::vector<float>{2001});
+  run.run();
+  EXPECT_EQ(run.scalar("loss"), 1);
+  EXPECT_EQ(run.gradients(), std::vector<double>{-2});
+}
+
+TEST(GpuKernels, NormaliseNothingWithAnInfiniteValue) {
+  const Case c = find_op("batch_norm").cases().front();
+  GraphRun run(joint_graph(find_op("batch_norm"), c), on_fibres());
+  const std::string x = run.trained_names().at(0);
+  std::vector<double> values = run.get(x);
+  values[0] = INFINITY;
+  run.set(x, values);
+  run.run();
+  const std::vector<double> y = run.values("y");
+  for (size_t i = 0; i < 16; ++i) EXPECT_TRUE(std::isnan(y[i])) << i;  // of its channel
+}
+
 TEST(GpuKernels, TakeTheCpusWeightsOfSparseRowsAsTheyAre) {
   const Op& op = find_op("sparse_dense");
   const Graph graph = joint_graph(op, op.cases().front());

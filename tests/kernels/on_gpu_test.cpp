@@ -59,7 +59,7 @@ class TheIth : public AlgorithmChooser {
 /// By each plan of the libraries, with what cuBLASLt computes of a layer's bias and activation.
 TEST(OnGpuKernels, AreRightByEveryPlan) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  for (size_t i = 0; i < 28; ++i) {
+  for (size_t i = 0; i < 29; ++i) {
     SCOPED_TRACE(i);
     TheIth chooser(i);
     for (const DType precision : {DType::f32, DType::bf16}) {
@@ -91,6 +91,7 @@ TEST(OnGpuKernels, AreRightByOurs) {
     options.chooser = &ours;
     expect_cases_agree(find_op("conv2d"), options);
     expect_cases_agree(find_op("dense"), options);
+    expect_same_bits_again(find_op("dense"), options);
     if (precision == DType::f32) expect_net_agrees(find_model("mlp"), options);
   }
 }

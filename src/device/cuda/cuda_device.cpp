@@ -204,9 +204,10 @@ class CudaQueue : public Queue {
   }
   void make_beside() {
     if (beside_) return;
-    make_stream(beside_);
     begin_ = std::make_unique<CudaEvent>(device_);
+    ends_.clear();
     for (int i = 0; i <= kMostAside; ++i) ends_.push_back(std::make_unique<CudaEvent>(device_));
+    make_stream(beside_);  // last: with it all is there
   }
   static void mark(Event& event, cudaStream_t stream) {
     check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream), "marking a stream");

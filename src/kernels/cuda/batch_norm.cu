@@ -70,7 +70,8 @@ struct Normalise {
       for (int j = 0; j < width; ++j) {
         const float distance = sums[j].a * shape.share;
         means.values[j] = first[j] + distance;
-        variances.values[j] = fmaxf(sums[j].b * shape.share - distance * distance, 0);
+        const float variance = sums[j].b * shape.share - distance * distance;
+        variances.values[j] = variance < 0 ? 0 : variance;  // a NaN stays
       }
     } else {
       means = Floats::at(running_mean + c);

@@ -24,7 +24,8 @@ struct Row {
 template <typename T>
 struct Dropout {
   const Step* step;
-  DropoutAttributes attributes;
+  float probability;
+  uint32_t layer;
   Row shape;
   const T* x;
   T* y;
@@ -32,11 +33,11 @@ struct Dropout {
 
   CROSSBOW_GPU void operator()(int64_t i) const {
     const int64_t row = i / shape.quads(), quad = shape.quad(i % shape.quads());
-    const auto random = dropout_random({step->seed, step->epoch, attributes.layer},
+    const auto random = dropout_random({step->seed, step->epoch, layer},
                                        step->first_sample + static_cast<uint64_t>(row),
                                        static_cast<uint32_t>(quad));
-    const double threshold = attributes.probability * 0x1p32;
-    const float scale = 1 / (1 - attributes.probability);
+    const double threshold = probability * 0x1p32;
+    const float scale = 1 / (1 - probability);
     for (int64_t e = 4 * quad; e < 4 * quad + 4 && e < shape.elements(); ++e) {
       const int64_t at = row * shape.elements() + shape.address(e);
       mask[at] = random[e % 4] >= threshold;
@@ -57,15 +58,16 @@ struct DropoutGrad {
 
 PreparedKernel prepare(const PrepareContext& context) {
   const Layout x = input_layout(context, 0), mask = x.with_dtype(DType::u8);
-  const int64_t rows = x.shape[0], channels = x.shape[1];
+  const int64_t rows = x.shape[0], channels = x.shape.rank() > 1 ? x.shape[1] : 1;
   const Row row{channels, x.shape.elements_from(1) / channels};
   PreparedKernel kernel = prepared({x}, {x, mask});
-  kernel.bind = bind_storage(x.dtype, [=, attributes = context.node.attrs<DropoutAttributes>()](
-                                          auto t, const Operands& o) {
+  const auto& attributes = context.node.attrs<DropoutAttributes>();
+  kernel.bind = bind_storage(x.dtype, [=, probability = attributes.probability,
+                                       layer = attributes.layer](auto t, const Operands& o) {
     using T = decltype(t);
     return [=, x = as<T>(o.inputs[0]), y = as<T>(o.outputs[0]),
             mask = as<uint8_t>(o.outputs[1])](const Step& step) {
-      for_each(rows * row.quads(), Dropout<T>{&step, attributes, row, x, y, mask});
+      for_each(rows * row.quads(), Dropout<T>{&step, probability, layer, row, x, y, mask});
     };
   });
   return kernel;

@@ -20,8 +20,7 @@ struct CrossEntropy {
   float smoothing;
   const T* logits;
   const int32_t* labels;
-  float* loss;
-  T* probabilities;
+  float *loss, *probabilities;
 
   CROSSBOW_GPU void operator()(const Thread& t) const {
     float sum = 0;
@@ -44,8 +43,7 @@ template <typename T>
 struct CrossEntropyGrad {
   Rows shape;
   float smoothing;
-  const float* g;
-  const T* probabilities;
+  const float *g, *probabilities;
   const int32_t* labels;
   T* dx;
 
@@ -57,9 +55,8 @@ struct CrossEntropyGrad {
 };
 
 /// Of x, by position: an input of x's shape, or labels that say them.
-template <typename T>
 struct Targets {
-  const T* values;  // null: labels
+  const float* values;  // null: labels
   const int32_t* labels;
   int64_t columns;
 
@@ -72,7 +69,7 @@ struct Targets {
 template <typename T>
 struct SigmoidLoss {
   const T* x;
-  Targets<T> targets;
+  Targets targets;
 
   CROSSBOW_GPU float operator()(int64_t i) const {
     const float v = x[i];
@@ -83,7 +80,7 @@ struct SigmoidLoss {
 template <typename T>
 struct SquaredLoss {
   const T* x;
-  Targets<T> targets;
+  Targets targets;
 
   CROSSBOW_GPU float operator()(int64_t i) const {
     return (x[i] - targets[i]) * (x[i] - targets[i]);
@@ -95,7 +92,7 @@ struct SigmoidGrad {
   float count;
   const float* g;
   const T* x;
-  Targets<T> targets;
+  Targets targets;
   T* dx;
 
   CROSSBOW_GPU void operator()(int64_t i) const {
@@ -108,7 +105,7 @@ struct SquaredGrad {
   float count;
   const float* g;
   const T* x;
-  Targets<T> targets;
+  Targets targets;
   T* dx;
 
   CROSSBOW_GPU void operator()(int64_t i) const { dx[i] = *g * 2 * (x[i] - targets[i]) / count; }
@@ -156,7 +153,8 @@ struct BinaryCorrect {
 template <typename T>
 struct PrecisionAt1 {
   Rows shape;
-  const T *logits, *targets;
+  const T* logits;
+  const float* targets;
   float* share;
 
   CROSSBOW_GPU void operator()(const Thread& t) const {
@@ -178,7 +176,7 @@ struct PrecisionAt1 {
       first = largest_of_warp(t, first);
       if (exists && t.rank() % kWarp == 0 && nans == 0) {
         const auto column = static_cast<int64_t>(-first);
-        correct += static_cast<float>(targets[row * shape.columns + column]) > 0;
+        correct += targets[row * shape.columns + column] > 0;
       }
     });
     correct = sum_of_block(t, correct);
@@ -186,35 +184,40 @@ struct PrecisionAt1 {
   }
 };
 
+/// What a loss takes and keeps beside the logits is f32 at every precision.
+Layout input_in_f32(const PrepareContext& context, size_t i) {
+  return input_layout(context, i).with_dtype(DType::f32);
+}
+
 constexpr Grid kOneBlock{1, kThreads, shared_for_sums(kThreads)};
 
 PreparedKernel prepare_cross_entropy(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
   const Rows shape{x.shape[0], x.shape[1]};
   const float smoothing = context.node.attrs<CrossEntropyAttributes>().label_smoothing;
-  return on_grid({x, plain_i32({shape.count})}, {plain_f32({}), x}, x.dtype, kOneBlock,
-                 [=](auto t, const Operands& o) {
+  return on_grid({x, plain_i32({shape.count})}, {plain_f32({}), x.with_dtype(DType::f32)}, x.dtype,
+                 kOneBlock, [=](auto t, const Operands& o) {
                    using T = decltype(t);
                    return CrossEntropy<T>{shape,
                                           smoothing,
                                           as<T>(o.inputs[0]),
                                           as<int32_t>(o.inputs[1]),
                                           as<float>(o.outputs[0]),
-                                          as<T>(o.outputs[1])};
+                                          as<float>(o.outputs[1])};
                  });
 }
 
 PreparedKernel prepare_cross_entropy_grad(const PrepareContext& context) {
-  const Layout x = input_layout(context, 1);
+  const Layout p = input_in_f32(context, 1), x = p.with_dtype(context.precision);
   const Rows shape{x.shape[0], x.shape[1]};
   const float smoothing = context.node.attrs<CrossEntropyAttributes>().label_smoothing;
-  return elementwise({plain_f32({}), x, plain_i32({shape.count})}, {x}, x,
+  return elementwise({plain_f32({}), p, plain_i32({shape.count})}, {x}, x,
                      [=](auto t, const Operands& o) {
                        using T = decltype(t);
                        return CrossEntropyGrad<T>{shape,
                                                   smoothing,
                                                   as<float>(o.inputs[0]),
-                                                  as<T>(o.inputs[1]),
+                                                  as<float>(o.inputs[1]),
                                                   as<int32_t>(o.inputs[2]),
                                                   as<T>(o.outputs[0])};
                      });
@@ -223,13 +226,12 @@ PreparedKernel prepare_cross_entropy_grad(const PrepareContext& context) {
 /// Of the targets that are input i, of x.
 Layout targets_layout(const PrepareContext& context, size_t i) {
   const TensorType type = context.input_type(i);
-  return type.dtype == DType::i32 ? plain_i32(type.shape) : input_layout(context, i);
+  return type.dtype == DType::i32 ? plain_i32(type.shape) : input_in_f32(context, i);
 }
 
-template <typename T>
-Targets<T> targets_of(const Layout& layout, const Layout& x, void* data) {
+Targets targets_of(const Layout& layout, const Layout& x, void* data) {
   const bool labels = layout.dtype == DType::i32;
-  return {labels ? nullptr : as<T>(data), labels ? as<int32_t>(data) : nullptr,
+  return {labels ? nullptr : as<float>(data), labels ? as<int32_t>(data) : nullptr,
           x.shape.elements_from(1)};
 }
 
@@ -238,7 +240,7 @@ PreparedKernel prepare_mean(const PrepareContext& context) {
   const Layout x = input_layout(context, 0), targets = targets_layout(context, 1);
   return mean_of({x, targets}, x.dtype, x.elements(), [=](auto t, const Operands& o) {
     using T = decltype(t);
-    return Loss<T>{as<T>(o.inputs[0]), targets_of<T>(targets, x, o.inputs[1])};
+    return Loss<T>{as<T>(o.inputs[0]), targets_of(targets, x, o.inputs[1])};
   });
 }
 
@@ -248,7 +250,7 @@ PreparedKernel prepare_mean_grad(const PrepareContext& context) {
   return elementwise({plain_f32({}), x, targets}, {x}, x, [=](auto t, const Operands& o) {
     using T = decltype(t);
     return Gradient<T>{static_cast<float>(x.elements()), as<float>(o.inputs[0]), as<T>(o.inputs[1]),
-                       targets_of<T>(targets, x, o.inputs[2]), as<T>(o.outputs[0])};
+                       targets_of(targets, x, o.inputs[2]), as<T>(o.outputs[0])};
   });
 }
 
@@ -275,11 +277,14 @@ PreparedKernel prepare_binary_accuracy(const PrepareContext& context) {
 
 PreparedKernel prepare_precision(const PrepareContext& context) {
   const Layout x = input_layout(context, 0);
-  return on_grid({x, x}, {plain_f32({})}, x.dtype, kOneBlock, [=](auto t, const Operands& o) {
-    using T = decltype(t);
-    return PrecisionAt1<T>{
-        {x.shape[0], x.shape[1]}, as<T>(o.inputs[0]), as<T>(o.inputs[1]), as<float>(o.outputs[0])};
-  });
+  return on_grid({x, input_in_f32(context, 1)}, {plain_f32({})}, x.dtype, kOneBlock,
+                 [=](auto t, const Operands& o) {
+                   using T = decltype(t);
+                   return PrecisionAt1<T>{{x.shape[0], x.shape[1]},
+                                          as<T>(o.inputs[0]),
+                                          as<float>(o.inputs[1]),
+                                          as<float>(o.outputs[0])};
+                 });
 }
 
 const RegisterKernel kSoftmax{kDevice, "softmax_cross_entropy", prepare_cross_entropy};

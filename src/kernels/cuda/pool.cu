@@ -1,5 +1,6 @@
 #include "ops/pool.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/error.h"
@@ -184,32 +185,29 @@ struct AveragePoolGrad {
   }
 };
 
-/// What a pooling reads and writes, x the larger.
+/// What a pooling reads and writes: x has the windows, y a value for each.
 struct Pooling {
   Layout x, y;
   Windows windows;
 
-  Pooling(const Layout& x, const Layout& y, const PoolAttributes& attributes)
-      : x(x), y(y), windows(attributes, x.shape, y.shape) {}
+  Pooling(const Layout& x, const Layout& y, const PoolAttributes& attributes, const Node& node)
+      : x(x), y(y), windows(attributes, x.shape, y.shape) {
+    const int64_t elements = std::max(x.elements(), y.elements());  // padding makes y the larger
+    if (elements <= std::numeric_limits<int>::max()) return;
+    fail("layer {}: a GPU pools at most 2^31 − 1 values, and these are {}; use a smaller batch",
+         node.name, elements);
+  }
 };
 
-void expect_small(const Shape& shape, const Node& node) {
-  if (shape.elements() <= std::numeric_limits<int>::max()) return;
-  fail("layer {}: a GPU pools at most 2^31 − 1 values, and these are {}; use a smaller batch",
-       node.name, shape.elements());
-}
-
 Pooling forward(const PrepareContext& context) {
-  expect_small(context.input_type(0).shape, context.node);
   return {input_layout(context, 0),
           activation_layout(context.node.outputs[0].shape, context.precision),
-          context.node.attrs<PoolAttributes>()};
+          context.node.attrs<PoolAttributes>(), context.node};
 }
 
 Pooling backward(const PrepareContext& context) {
-  expect_small(context.node.outputs[0].shape, context.node);
   return {activation_layout(context.node.outputs[0].shape, context.precision),
-          input_layout(context, 0), context.node.attrs<PoolGradAttributes>()};
+          input_layout(context, 0), context.node.attrs<PoolGradAttributes>(), context.node};
 }
 
 PreparedKernel prepare_max(const PrepareContext& context) {

@@ -1,5 +1,5 @@
-// What our kernels have in common when they are prepared. Activations of rank 4 lie with their
-// channels last, so that each is a matrix [rows][channels]; all else is row-major.
+// What our kernels have in common when they are prepared. Activations lie with their channels last,
+// so that each is a matrix [rows][channels]; all else is row-major.
 #pragma once
 
 #include "kernels/cuda/channels.h"
@@ -12,7 +12,7 @@ T* as(void* p) {
 }
 
 inline Layout activation_layout(const Shape& shape, DType dtype) {
-  return shape.rank() == 4 ? Layout::channels_last(shape, dtype) : Layout::plain(shape, dtype);
+  return shape.rank() > 2 ? Layout::channels_last(shape, dtype) : Layout::plain(shape, dtype);
 }
 inline Layout input_layout(const PrepareContext& context, size_t i) {
   return activation_layout(context.input_type(i).shape, context.precision);
