@@ -18,7 +18,8 @@ WARM_UP = 0.5  # seconds, of a peer
 SECONDS = 0.7  # of a measurement; a peer has two, and the better one counts
 ANSWER_LIMIT = 5  # seconds
 AHEAD = 6  # peers that have started before their turn
-QUICK_LIMIT, SLOW_LIMIT = 40, 240  # seconds until a side must be ready
+# Seconds until a side must be ready: ours chooses kernels when it meets a net for the first time.
+QUICK_LIMIT, OUR_LIMIT, SLOW_LIMIT = 40, 120, 240
 
 
 class Pool:
@@ -45,6 +46,8 @@ def is_crossbow(job):
 
 
 def ready_limit(group):
+    if is_crossbow(group[0]):
+        return OUR_LIMIT
     return SLOW_LIMIT if side_of(group[0]) in SLOW else QUICK_LIMIT
 
 

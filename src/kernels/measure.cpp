@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "core/error.h"
 #include "core/seconds_since.h"
@@ -105,15 +106,20 @@ class Trial {
   std::unique_ptr<const Recording> recording_;
 };
 
-/// Easily.
-bool fits(const PreparedKernel& kernel, const Device& device, int copies) {
+/// What a Trial takes.
+double memory_mb(const PreparedKernel& kernel) {
   size_t bytes = kernel.scratch_bytes;
   for (const Layout& layout : kernel.outputs) bytes += layout.bytes();
-  return 2 * copies * mebibytes(static_cast<double>(bytes)) < device.free_memory_mb();
+  return mebibytes(static_cast<double>(bytes));
 }
 
+/// Infinite where a device has too little memory for the kernel.
 double measure(const PreparedKernel& kernel, Samples& samples, int copies) {
-  if (copies > 1 && !fits(kernel, samples.device(), copies)) copies = 1;
+  if (!samples.device().is_host()) {
+    const double free = samples.device().free_memory_mb(), of_one = memory_mb(kernel);
+    if (of_one > free) return std::numeric_limits<double>::infinity();
+    if (2 * copies * of_one > free) copies = 1;  // several only where they fit easily
+  }
   std::vector<std::unique_ptr<Trial>> trials;
   for (int i = 0; i < copies; ++i) trials.push_back(std::make_unique<Trial>(kernel, samples));
   // Others may take a core of the host's for a while.

@@ -220,9 +220,14 @@ const TeamConfig& fastest(const ModelSpec& spec, const RunConfig& config, double
   if (config.teams.size() == 1) return *best;
   double most = 0;
   for (const TeamConfig& team : config.teams) {
-    const double rate = Bench(spec, config, team).rates(seconds).median();
-    if (rate > most) best = &team;
-    most = std::max(most, rate);
+    try {
+      const double rate = Bench(spec, config, team).rates(seconds).median();
+      if (rate > most) best = &team;
+      most = std::max(most, rate);
+    } catch (const Error&) {  // most likely memory is short, for all that follow too
+      if (most == 0) throw;
+      break;
+    }
   }
   return *best;
 }

@@ -132,13 +132,14 @@ std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
   // The host also has a replica that the team starts from, and later what it looks at to save it.
   std::vector<Share> all = {{apart ? " of the host's memory" : "", host, free_memory_mb(),
                              host + 2 * (m.evaluated + m.frozen)}};
+  const auto add = [&](const std::string& name, double needed, const Device& device) {
+    const double uncounted = device.memory_mb() / 32;  // recordings, and what libraries keep
+    all.push_back({" of the memory of " + name, needed, device.free_memory_mb() - uncounted});
+  };
   for (int d = 0; apart && d < m.devices; ++d) {
-    all.push_back({" of the memory of " + device_name(run.device.kind, d), m.device_mb(d),
-                   find_device(run.device.kind, d).free_memory_mb()});
+    add(device_name(run.device.kind, d), m.device_mb(d), find_device(run.device.kind, d));
   }
-  for (const auto& [name, needed] : m.away) {
-    all.push_back({" of the memory of " + name, needed, find_device(name).free_memory_mb()});
-  }
+  for (const auto& [name, needed] : m.away) add(name, needed, find_device(name));
   return all;
 }
 
