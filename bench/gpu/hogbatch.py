@@ -17,7 +17,7 @@ LIVE = ("--worker", f"live:threads={THREADS},batch=1-64")
 BOTH = (*LIVE, "--worker", "replica:device=cuda,batch=512-8192")
 ON_GPU = ("--device", "cuda")
 HOGBATCH = ("--sync", "hogbatch")
-SMA = ("--sync", "sma", "--learners", "8", "--momentum", "0")
+SMA = ("--sync", "sma", "--learners", "8", "--momentum", "0", "--lr-scaling", "sqrt")
 WINDOW_ROWS = 20_000  # over which losses are averaged, at least
 START_LIMIT = 60  # seconds until it trains, for which plans are chosen, and after it has ended
 

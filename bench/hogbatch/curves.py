@@ -25,6 +25,11 @@ def curve(record):
     return points
 
 
+def least_of(record):
+    """Infinite for a run that has told no loss."""
+    return curve(record)[-1][1] if record["history"] else math.inf
+
+
 def rows_a_second(record):
     """Of the whole run: what follows the last window counts too."""
     return record["rows"] / record["train_seconds"]
@@ -39,7 +44,7 @@ def best_of(runs):
 
     def merit(of_rate):
         first = next(run for run in of_rate if run["job"]["seed"] == 1)
-        return curve(first)[-1][1] if first["history"] else math.inf
+        return least_of(first)
 
     return min(group(runs, lambda job: (job["side"], job["rate"])).values(), key=merit)
 

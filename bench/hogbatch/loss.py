@@ -25,7 +25,7 @@ import typing
 from bench import CROSSBOW, ROOT, Failed, listed, log, parser_of, run_main, table
 from bench import warn_if_busy
 from bench.hogbatch import training
-from bench.hogbatch.curves import best_of, curve, plot, rows_a_second, seconds_text, text_of
+from bench.hogbatch.curves import best_of, least_of, plot, rows_a_second, seconds_text, text_of
 from bench.hogbatch.shares import plot_shares
 from bench.learning.results import Results, group
 from bench.processes import answer_of
@@ -39,7 +39,7 @@ START_LIMIT = 120  # seconds until a run trains, and after it has ended
 TEST_SHARE = 10  # every so many rows of a file one is for the test
 SPARSE_FEATURES = 4096  # from so many on peers keep rows and gradients sparse
 PEER_BATCHES = (16, 32, 64, 128, 512)
-SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0")
+SMA = ("--sync", "sma", "--learners", "2", "--momentum", "0", "--lr-scaling", "sqrt")
 
 
 class Side(typing.NamedTuple):
@@ -202,19 +202,19 @@ def tables(results):
     parts = []
     peers = {str(side) for side in SIDES if side.system}
     for data, of_data in group(results.lines.values(), lambda job: job["data"]).items():
-        finished = [record for record in of_data if record["history"]]
-        tried = group(finished, lambda job: (job["side"], job["rate"]))
+        tried = group(of_data, lambda job: (job["side"], job["rate"], job["seconds"]))
+        tried = {key: of for key, of in tried.items() if any(r["history"] for r in of)}
         seeds = max(map(len, tried.values()), default=0)
         tried = {key: of for key, of in tried.items() if len(of) == seeds}
-        least = {key: statistics.median(curve(r)[-1][1] for r in of) for key, of in tried.items()}
-        of_peers = [loss for (side, _), loss in least.items() if side in peers]
+        least = {key: statistics.median(map(least_of, of)) for key, of in tried.items()}
+        of_peers = [loss for (side, *_), loss in least.items() if side in peers]
         goal = min(of_peers or least.values(), default=math.inf)
         rows = [
             [
-                *(side, f"{rate:g}", f"{least[side, rate]:.4f}"),
-                *(seconds_text(of, goal), f"{statistics.median(map(rows_a_second, of)):,.0f}"),
+                *(key[0], f"{key[1]:g}", f"{least[key]:.4f}", seconds_text(of, goal)),
+                f"{statistics.median(rows_a_second(r) for r in of if r['history']):,.0f}",
             ]
-            for (side, rate), of in tried.items()
+            for key, of in tried.items()
         ]
         of_whom = "of the best peer" if of_peers else "of the best side"
         header = ["side", "rate", "least training loss", f"s to {goal:.4f}, {of_whom}", "rows/s"]

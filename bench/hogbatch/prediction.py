@@ -1,13 +1,14 @@
-"""Shares of updates of two unlike workers that train one model by adaptive-hogbatch, and what their
-speeds predict: each alone, at the same time, with the batches that the adaptive run has ended at.
+"""Shares of updates of two unlike workers that train one model by adaptive-hogbatch, and what speeds
+by batch predict: those of the same workers by hogbatch, whose steps keep their size, with the sizes
+around the mean ones of the adaptive run.
 
     python3 -m bench.hogbatch.prediction --data w8a.gz,like-real-sim         on an idle machine
 
 Every measurement is a line of the results, and is not made again.
 """
 
-import concurrent.futures
 import dataclasses
+import itertools
 import pathlib
 import statistics
 import tempfile
@@ -18,6 +19,7 @@ from bench.learning.results import Results, group
 
 LIMITS = [("1-64", "128-2048"), ("1-16", "16-512")]
 KINDS = ("live", "replica")
+LITTLE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +33,8 @@ class Job:
     key = dataclasses.asdict
 
 
-def train(rows, job, batches):
-    """What the workers of those limits did, by their kinds, with updates a second."""
-    algorithm = "adaptive-hogbatch" if len(batches) > 1 else "hogbatch"
+def train(rows, job, algorithm, batches):
+    """What the workers did, by their kinds, with updates a second."""
     words = [
         *(*loss.RECIPE, "--data", f"libsvm:{rows.path}", "--lr", job.rate, "--seed", job.seed),
         *(("--loss", "sigmoid") if rows.sets else ()),
@@ -42,7 +43,7 @@ def train(rows, job, batches):
     record = training.train(words, job.seconds, job.seconds + loss.START_LIMIT, loss.WINDOW_ROWS)
     return {
         worker["kind"]: {
-            "batch": worker["batch"],
+            "batch": round(worker["rows"] / worker["updates"], 2),
             "speed": round(worker["updates"] / record["train_seconds"], 2),
             "busy_fraction": round(worker["busy_fraction"], 4),
         }
@@ -50,39 +51,76 @@ def train(rows, job, batches):
     }
 
 
+def parts_of(mean, limits):
+    """The two sizes around the mean, and which part of the steps would have each; little is none."""
+    least, most = map(int, limits.split("-"))
+    lower = least
+    while 2 * lower < most and 2 * lower <= mean:
+        lower *= 2
+    part = min(1, max(0, mean / lower - 1))
+    if not LITTLE <= part <= 1 - LITTLE:
+        part = round(part)
+    return {size: p for size, p in ((lower, 1 - part), (2 * lower, part)) if p > 0}
+
+
 def measure(rows, job, limits):
-    together = train(rows, job, dict(zip(KINDS, limits)))
-    batches = {kind: together[kind]["batch"] for kind in KINDS}
-    with concurrent.futures.ThreadPoolExecutor(len(KINDS)) as pool:
-        alone = {kind: pool.submit(train, rows, job, {kind: batches[kind]}) for kind in KINDS}
-        alone = {kind: run.result()[kind] for kind, run in alone.items()}
-    return {"together": together, "alone": alone}
+    together = train(rows, job, "adaptive-hogbatch", dict(zip(KINDS, limits)))
+    live, replica = (
+        parts_of(together[kind]["batch"], limit) for kind, limit in zip(KINDS, limits)
+    )
+    fixed = [
+        {
+            "part": live[sizes[0]] * replica[sizes[1]],
+            **train(rows, job, "hogbatch", dict(zip(KINDS, sizes))),
+        }
+        for sizes in itertools.product(live, replica)
+    ]
+    return {"together": together, "fixed": fixed}
+
+
+def predicted(record):
+    """Updates a second: seconds a step are the mean over the sizes."""
+    return {
+        kind: {"speed": 1 / sum(run["part"] / run[kind]["speed"] for run in record["fixed"])}
+        for kind in KINDS
+    }
 
 
 def share(workers):
     return workers["live"]["speed"] / sum(worker["speed"] for worker in workers.values())
 
 
-def shares_text(records, whose):
-    shares = sorted(share(record[whose]) for record in records)
+def measured(record):
+    return record["together"]
+
+
+def shares_text(records, of):
+    shares = sorted(share(of(record)) for record in records)
     return f"{statistics.median(shares):.2f} ({shares[0]:.2f}–{shares[-1]:.2f})"
 
 
 def row(records):
-    job, first = records[0]["job"], records[0]
-    batches = " and ".join(str(first["together"][kind]["batch"]) for kind in KINDS)
-    speeds = [statistics.median(r["alone"][kind]["speed"] for r in records) for kind in KINDS]
+    job = records[0]["job"]
+    middle = {
+        kind: (
+            statistics.median(r["together"][kind]["batch"] for r in records),
+            statistics.median(predicted(r)[kind]["speed"] for r in records),
+        )
+        for kind in KINDS
+    }
     busy = min(r["together"][kind]["busy_fraction"] for r in records for kind in KINDS)
-    apart = max(abs(share(r["together"]) - share(r["alone"])) for r in records)
+    apart = max(abs(share(measured(r)) - share(predicted(r))) for r in records)
     return [
-        *(job["data"], job["limits"], batches, " and ".join(f"{speed:.1f}" for speed in speeds)),
-        *(shares_text(records, "alone"), shares_text(records, "together"), f"{apart:.2f}"),
+        *(job["data"], job["limits"]),
+        " and ".join(f"{batch:.0f}" for batch, _ in middle.values()),
+        " and ".join(f"{speed:.0f}" for _, speed in middle.values()),
+        *(shares_text(records, predicted), shares_text(records, measured), f"{apart:.2f}"),
         *(f"{busy:.0%}", len(records)),
     ]
 
 
 HEADER = [
-    *("data", "limits of batches", "last batches, seed 1", "updates/s alone", "share predicted"),
+    *("data", "limits of batches", "mean batches", "updates/s predicted", "share predicted"),
     *("share", "at most apart", "busy, at least", "seeds"),
 ]
 
