@@ -34,6 +34,7 @@ def found(case, data):
     """What a run that has just begun settles on."""
     with tempfile.TemporaryDirectory() as folder:
         command = [CROSSBOW, "train", *case, "--data", data, "--retune", "--epochs", "100"]
+        command += ["--tune-for", "throughput"]
         command += ["--out", f"{folder}/run"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for line in process.stdout:
@@ -65,6 +66,8 @@ def main():
                 for a in tried:
                     rates[a] = max(rates.get(a, 0), throughput(args, case, *a))
             k, t = found(case, data)
+            if (k, t) not in rates:  # of other threads than CPUs, of which a core may have two
+                rates[k, t] = throughput(args, case, k, t)
             share = rates[k, t] / max(rates.values())
             row = [model, str(batch), *(f"{rates[a]:,.0f}" for a in tried), f"{k} × {t}"]
             print(f"| {' | '.join(row)} | {100 * share:.1f} % |", flush=True)

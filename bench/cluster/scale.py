@@ -10,6 +10,7 @@ goes on where it was.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import math
@@ -24,6 +25,7 @@ import tempfile
 from bench import CROSSBOW, ROOT, Failed, last_line, listed, log, parser_of, run_main, table
 from bench.chart import Chart, colour
 from bench.learning.results import Results
+from bench.learning.runner import end_with_parent
 
 EXAMPLES = """
 Examples:
@@ -166,8 +168,12 @@ def simulate(job, data, cpu):
     with tempfile.TemporaryDirectory(prefix="crossbow-scale-") as folder:
         command = [CROSSBOW, "simulate", "--json", "--data", data, *job.options()]
         command = [str(word) for word in [*command, "--out", pathlib.Path(folder) / "run"]]
-        pin = lambda: os.sched_setaffinity(0, {cpu})  # noqa: E731
-        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=pin)
+
+        def begin():
+            end_with_parent()
+            os.sched_setaffinity(0, {cpu})
+
+        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=begin)
     if done.returncode != 0 and "loss became" in done.stderr:
         return {"outcome": "diverged", "history": []}
     if done.returncode != 0:
@@ -184,6 +190,15 @@ def simulate(job, data, cpu):
     }
 
 
+@contextlib.contextmanager
+def ended_at_once(pool):
+    """Where it is left by an exception, as by Ctrl-C, it begins no more."""
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 class Runner:
     """Runs what is not among the results, a process a CPU."""
 
@@ -194,7 +209,7 @@ class Runner:
     def do(self, jobs):
         jobs = [job for job in dict.fromkeys(jobs) if not self.results.find(job)]
         free = list(self.cpus)
-        with concurrent.futures.ThreadPoolExecutor(len(free)) as pool:
+        with ended_at_once(concurrent.futures.ThreadPoolExecutor(len(free))) as pool:
 
             def one(job):
                 cpu = free.pop()

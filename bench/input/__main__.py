@@ -27,15 +27,17 @@ def expect_benchmark():
         sys.exit(f"{BENCHMARK} is missing: cmake --preset release -DCROSSBOW_BENCHMARKS=ON")
 
 
+def on_cores(count, command):
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:count]))
+    return ["taskset", "-c", cores, *map(str, command)]
+
+
 def crossbow(folder, threads):
     """By name of the benchmark, pictures a second."""
+    options = {"filter": f"/{threads}/real_time", "min_time": 3, "format": "json"}
+    command = [BENCHMARK, *(f"--benchmark_{name}={value}" for name, value in options.items())]
     result = subprocess.run(
-        [
-            BENCHMARK,
-            f"--benchmark_filter=/{threads}/real_time",
-            "--benchmark_min_time=3",
-            "--benchmark_format=json",
-        ],
+        on_cores(threads, command),
         env={**os.environ, "CROSSBOW_PICTURES": f"imagenet:{folder}"},
         capture_output=True,
         text=True,
@@ -48,9 +50,8 @@ def crossbow(folder, threads):
 
 def peer(python, threads, arguments):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
     result = subprocess.run(
-        ["taskset", "-c", cores, python, "-m", *map(str, arguments)],
+        on_cores(threads, [python, "-m", *arguments]),
         cwd=ROOT,
         env=environment,
         capture_output=True,

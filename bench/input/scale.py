@@ -12,11 +12,12 @@ release).
 import itertools
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
 
-from bench import Failed, parser_of, table, warn_if_busy
+from bench import Failed, parser_of, run_main, table, warn_if_busy
 from bench.input.__main__ import BENCHMARK, expect_benchmark
 
 FILES = {"train": 1024, "validation": 128}
@@ -24,12 +25,17 @@ BATCHES = (0, 40000)
 
 
 def link(shards, linked):
+    """Whole, or not at all."""
+    begun = linked.with_name(f"{linked.name}.begun")
+    shutil.rmtree(begun, ignore_errors=True)
+    begun.mkdir()
     for part, count in FILES.items():
         files = sorted(shards.glob(f"{part}-*"))
         if not files:
             sys.exit(f"{shards} has no file {part}-*: crossbow convert writes them")
         for number, file in zip(range(count), itertools.cycle(files)):
-            os.link(file, linked / f"{part}-{number:05}-of-{count:05}")
+            os.link(file, begun / f"{part}-{number:05}-of-{count:05}")
+    begun.rename(linked)
 
 
 def measure(linked, batch):
@@ -54,8 +60,8 @@ def main():
     expect_benchmark()
     warn_if_busy()
     if not args.linked.exists():
-        args.linked.mkdir()
         link(args.shards, args.linked)
+    (args.linked / ".crossbow-index").unlink(missing_ok=True)
     ways = [("the index, and batch 0", 0), *((f"batch {batch}", batch) for batch in BATCHES)]
     rows = [(name, *measure(args.linked, batch)) for name, batch in ways]
     lines = [[name, f"{seconds:.2f}", f"{mib:.0f}"] for name, seconds, mib in rows]
@@ -63,4 +69,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -32,8 +32,8 @@ def job_of(task, way, k, power):
 
 
 def best_rate(records):
-    """Of the first seed; None if there are no records."""
-    first = [record for record in select(records, seed=1) if record["outcome"] != "cut"]
+    """Of the first seed; None if no run has come to its end."""
+    first = [r for r in select(records, seed=1) if r["outcome"] not in ("cut", "diverged")]
     return max(first, key=final_accuracy)["job"]["rate"] if first else None
 
 

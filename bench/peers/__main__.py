@@ -82,9 +82,14 @@ def start_sides(args, case, result, keep):
         result["variants"][peer] = best.variant
         if peer == "pytorch":
             groups = [[cpu] for cpu in args.cpus]
-            alone = sides["pytorch_per_cpu"] = Peers(peer, case, best.variant, groups)
+            alone = Peers(peer, case, best.variant, groups)
             keep.callback(alone.stop)
-            alone.start()
+            try:
+                alone.start()
+                sides["pytorch_per_cpu"] = alone
+            except Failed as failure:
+                result["notes"].append(f"{report.NAMES['pytorch_per_cpu']}: {failure}")
+                log(f"  pytorch_per_cpu: {failure}")
     return sides
 
 
