@@ -123,6 +123,7 @@ struct Share {
   std::string of;  // for messages; empty if there is but one such memory
   double taken, left;
   double needed = taken;  // while the team is made and filled
+  double spare = 0;       // for recordings, and what libraries keep, which nobody counts
 };
 
 /// Of the host's memory, then of each device's that has its own.
@@ -133,8 +134,8 @@ std::vector<Share> shares(const LearnerMemory& m, const RunConfig& run) {
   std::vector<Share> all = {{apart ? " of the host's memory" : "", host, free_memory_mb(),
                              host + 2 * (m.evaluated + m.frozen)}};
   const auto add = [&](const std::string& name, double needed, const Device& device) {
-    const double uncounted = device.memory_mb() / 32;  // recordings, and what libraries keep
-    all.push_back({" of the memory of " + name, needed, device.free_memory_mb() - uncounted});
+    all.push_back({" of the memory of " + name, needed, device.free_memory_mb(), needed,
+                   device.memory_mb() / 32});
   };
   for (int d = 0; apart && d < m.devices; ++d) {
     add(device_name(run.device.kind, d), m.device_mb(d), find_device(run.device.kind, d));
@@ -234,8 +235,9 @@ int Team::affordable(const RunConfig& run, const data::Dataset& dataset, int mos
     const LearnerMemory m = memory_for(pointers(models), run, team, dataset);
     std::vector<Share> then = shares(m, run);
     then[0].needed += m.saved;
-    return std::equal(then.begin(), then.end(), now.begin(),
-                      [](const Share& a, const Share& b) { return a.needed <= b.left + b.taken; });
+    return std::equal(then.begin(), then.end(), now.begin(), [](const Share& a, const Share& b) {
+      return a.needed + a.spare <= b.left + b.taken;
+    });
   };
   while (most > 1 && !fits(most)) --most;
   return most;
