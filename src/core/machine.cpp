@@ -14,6 +14,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <thread>
 
 #include "core/control_group.h"
 #include "core/error.h"
@@ -123,6 +124,10 @@ void share_machine(int place, int alike, int processes) {
 
 int physical_cores() {
   return std::min(static_cast<int>(core_cpus().size()), quota());
+}
+
+int usable_cpus() {
+  return std::max(1, std::min(static_cast<int>(std::thread::hardware_concurrency()), quota()));
 }
 
 double memory_mb() {

@@ -17,6 +17,8 @@ void share_machine(int place, int alike, int processes);
 /// How many cores' worth of time the process may use, at least 1: the above, or fewer where a
 /// container's CPU quota is smaller.
 int physical_cores();
+/// The same with each of a core's hyper-threads: how many threads may run at a time.
+int usable_cpus();
 
 /// Memory that the process may use, in MiB: the machine's, or less where its control groups,
 /// `ulimit -v` or `ulimit -d` say so.

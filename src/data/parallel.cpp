@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/machine.h"
 #include "data/dataset.h"
 
 namespace crossbow::data {
@@ -56,8 +57,7 @@ struct EndLoop {
 void parallel_for(int64_t n, const OpenOptions& options, std::string_view what,
                   const std::function<void(int64_t)>& body) {
   Loop loop(n, body);
-  const int64_t wanted =
-      options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+  const int64_t wanted = options.threads > 0 ? options.threads : usable_cpus();
   const int64_t helpers = std::min(wanted, (n + loop.chunk - 1) / loop.chunk) - 1;
   {
     std::vector<std::jthread> threads;

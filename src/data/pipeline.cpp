@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/seconds_since.h"
 #include "core/threads.h"
 
@@ -24,9 +25,7 @@ void lower_priority_of_this_thread() {
 
 int default_threads(const EpochRows& rows) {
   if (rows.format().is_sparse()) return 0;
-  return rows.split().in_memory()
-             ? 1
-             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return rows.split().in_memory() ? 1 : usable_cpus();
 }
 
 int64_t batches_of(int64_t samples, int64_t batch) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "data/parallel.h"
 #include "data/text_reader.h"
 
@@ -31,8 +32,7 @@ class TextPieces {
   std::vector<Rows> read(const OpenOptions& options) {
     const std::string what = "reading " + path_.filename().string();
     const auto caller = std::this_thread::get_id();
-    const int64_t threads =
-        options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+    const int64_t threads = options.threads > 0 ? options.threads : usable_cpus();
     OpenOptions quiet = options;
     quiet.progress = nullptr;
     parallel_for(threads, quiet, what, [&](int64_t) {
