@@ -31,16 +31,40 @@ std::vector<std::string_view> outermost_layers(const Graph& graph) {
              did_you_mean(pattern, layers));
 }
 
-/// By node.
+/// What `|` divides, but for what is in brackets or behind a backslash.
+std::vector<std::string> alternatives(const std::string& pattern) {
+  std::vector<std::string> all(1);
+  int depth = 0;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '|' && depth == 0 && !in_class) {
+      all.emplace_back();
+      continue;
+    }
+    all.back() += c;
+    if (c == '\\' && i + 1 < pattern.size()) all.back() += pattern[++i];
+    if (c == '[') in_class = true;
+    if (c == ']') in_class = false;
+    if (!in_class) depth += (c == '(') - (c == ')');
+  }
+  return all;
+}
+
+/// By node. Each alternative, as several patterns become, must be found somewhere.
 std::vector<bool> frozen_parameters(const Graph& graph, const std::string& pattern) {
-  const std::regex expression = name_pattern(pattern);
   const std::vector<int32_t> parameters = graph.find("parameter");
   std::vector<bool> frozen(graph.nodes().size());
-  for (const int32_t id : parameters) {
-    frozen[id] = std::regex_search(graph.nodes()[id].name, expression);
+  for (const std::string& alternative : alternatives(pattern)) {
+    const std::regex expression = name_pattern(alternative);
+    bool found = false;
+    for (const int32_t id : parameters) {
+      if (!std::regex_search(graph.nodes()[id].name, expression)) continue;
+      found = frozen[id] = true;
+    }
+    if (!found) fail_unmatched(graph, alternative);
   }
   const auto count = std::ranges::count(frozen, true);
-  if (count == 0) fail_unmatched(graph, pattern);
   if (count == std::ssize(parameters)) {
     fail_usage("`freeze` {}: it is found in the names of all {} parameters, so nothing would learn",
                pattern, count);

@@ -20,9 +20,10 @@ BestCheckpoint::BestCheckpoint(fs::path folder, bool resumed) : folder_(std::mov
   }
 }
 
-bool BestCheckpoint::beaten_by(const EpochRecord& epoch) const {
-  if (!epoch.test_loss) return false;
-  return !epoch_ || is_better(epoch, *epoch_);
+bool BestCheckpoint::beaten_by(const std::vector<EpochRecord>& history) const {
+  const EpochRecord* const best = best_of(history);
+  if (!best || best != &history.back()) return false;
+  return !epoch_ || epoch_->epoch != best->epoch;
 }
 
 void BestCheckpoint::keep(const EpochRecord& epoch) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "train/record.h"
 
@@ -16,8 +17,8 @@ class BestCheckpoint {
   /// `resumed`: what the folder has kept already counts. A damaged file does not.
   BestCheckpoint(std::filesystem::path folder, bool resumed);
 
-  /// Whether that epoch was evaluated and is better than what is kept.
-  bool beaten_by(const EpochRecord& epoch) const;
+  /// Whether the run's last epoch is its best, and not what is kept.
+  bool beaten_by(const std::vector<EpochRecord>& history) const;
   /// Keeps the folder's newest checkpoint, which is of the end of that epoch. Throws Error if it
   /// cannot be written.
   void keep(const EpochRecord& epoch);

@@ -107,6 +107,9 @@ std::vector<std::string> start_from_file(const fs::path& path, const ParameterLa
   try {
     FileBytes bytes = bytes_of_file(path);
     refuse_pickles(path, bytes);
+    if (has_checksum(bytes) && !is_intact(bytes)) {
+      fail("its checksum does not match: it is cut short or damaged");
+    }
     const SafeTensors file(std::move(bytes));
     std::vector<std::string> notes;
     const std::vector<std::string> afresh = set_tensors(file, layout, model);

@@ -12,9 +12,11 @@ TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& h
   r.arrangement = position.arrangement;
   r.waiting_seconds = position.waiting_seconds;
   r.lr_factor = position.rate_factor.at(samples_seen);
+  // A run that ends at its target does so at once; a resumed one may have a lower one than before.
+  const bool reached = !history.empty() && config.is_reached_by(history.back());
   for (const EpochRecord& e : history) {
     r.train_seconds += e.seconds;
-    if (config.is_reached_by(e) && !r.epochs_to_target) {
+    if (reached && config.is_reached_by(e) && !r.epochs_to_target) {
       r.epochs_to_target = e.epoch;
       r.seconds_to_target = r.train_seconds;
     }

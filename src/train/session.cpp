@@ -51,7 +51,10 @@ RunConfig run_config(const std::string& model, const SessionOptions& s, const Re
 
 /// Null for a session that has none.
 std::shared_ptr<const data::Dataset> open(const SessionOptions& s, const RunConfig& config) {
-  auto dataset = s.data ? for_net(config, data::open_dataset(*s.data), nullptr) : s.dataset;
+  const int64_t side = config.options.image_size;
+  auto dataset =
+      s.data ? for_net(config, data::open_dataset(*s.data, {.image_size = {side, side}}), nullptr)
+             : s.dataset;
   // Steps may also be given images, as floats.
   if (dataset) dataset = std::make_shared<const data::Dataset>(dataset->dense());
   if (!dataset) {

@@ -87,7 +87,7 @@ TrainResult Trainer::run() {
   if (saves_) open_records();
   // A crash may have come between an epoch's checkpoint and this.
   const bool ended = position_.batch == 0 && !history_.empty();
-  if (agreed(best_ && ended && best_->beaten_by(history_.back()))) {
+  if (agreed(best_ && ended && best_->beaten_by(history_))) {
     save();
     keep_if_best();
   }
@@ -96,8 +96,8 @@ TrainResult Trainer::run() {
     keep_if_best();
   }
   if (position_.epoch >= config_.epochs) {
-    observer_.note(fmt::format("nothing is left to do: the run has its {}; `epochs` sets more",
-                               count(config_.epochs, "epoch")));
+    observer_.note(fmt::format("nothing is left to do: the run has had {}; `epochs` sets more",
+                               count(position_.epoch, "epoch")));
   }
   while (position_.epoch < config_.epochs && !reached_target() && !out_of_patience()) {
     if (!train_epoch() || !finish_epoch()) {

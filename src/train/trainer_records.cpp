@@ -95,7 +95,7 @@ void Trainer::note_open_search() {
 }
 
 void Trainer::keep_if_best() {
-  if (best_ && !history_.empty() && best_->beaten_by(history_.back())) best_->keep(history_.back());
+  if (best_ && best_->beaten_by(history_)) best_->keep(history_.back());
 }
 
 TrainResult Trainer::result(bool interrupted) const {

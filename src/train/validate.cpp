@@ -234,7 +234,8 @@ void validate_weight_decay(const TrainOptions& o) {
 
 void validate_target_loss(const TrainOptions& o) {
   if (o.target_loss && o.target_accuracy) {
-    fail_usage("`target-loss` and `target-accuracy`: a run has one target; leave one of them out");
+    fail_usage("`target-loss` and `target-accuracy`: a run has one target; leave one of them out{}",
+               o.resume ? ", or set that of the run that goes on to auto" : "");
   }
   if (o.target_loss && !(*o.target_loss >= 0 && std::isfinite(*o.target_loss))) {
     fail_usage("`target-loss` {}: losses are numbers from 0 on", *o.target_loss);

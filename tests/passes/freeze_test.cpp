@@ -114,6 +114,19 @@ TEST(Freeze, AGradientPassesThroughFrozenLayers) {
   }
 }
 
+/// As several patterns are one.
+TEST(Freeze, RefusesAnAlternativeThatIsFoundNowhere) {
+  const auto refusal = [](const char* pattern) {
+    return error_of([&] { freeze(net(plain_net), pattern); });
+  };
+  expect_says(refusal("first|secnd"), "`freeze` secnd: it is found in none");
+  for (const char* pattern : {"first|second", "fi(rst|fth)", "fir[|s]t", "head\\.weight|first"}) {
+    EXPECT_EQ(gradients_of(with_gradients(freeze(net(plain_net), pattern))).count("first.weight"),
+              0u)
+        << pattern;
+  }
+}
+
 TEST(Freeze, RefusesAPatternThatFreezesNothingOrAll) {
   const Graph graph = net(residual_net);
   expect_says(error_of([&] { freeze(graph, "layer1"); }),

@@ -82,6 +82,21 @@ TEST_F(KeepBest, AResumedRunKeepsTheEpochThatItStartsFrom) {
   EXPECT_EQ(load(best("run")).position.epoch, 1);
 }
 
+/// The state of the best epoch is gone, and that of the last one is not the best.
+TEST_F(KeepBest, AResumedRunKeepsNothingWorseThanItHasHad) {
+  TrainOptions o = options("run");
+  o.keep_best = false;
+  const TrainResult before = train(tiny_net, o);
+  ASSERT_LT(*before.final_test_accuracy, *before.best_test_accuracy);
+  o.keep_best = true;
+  o.resume = folder("run");
+  EXPECT_FALSE(train(tiny_net, o).best_epoch_kept);
+  EXPECT_FALSE(fs::exists(best("run")));
+  // Nor is a target reached that an epoch before would have reached.
+  o.target_accuracy = *before.best_test_accuracy;
+  EXPECT_FALSE(train(tiny_net, o).epochs_to_target);
+}
+
 TEST_F(KeepBest, WantsAFolder) {
   TrainOptions o = options("run");
   o.out.reset();

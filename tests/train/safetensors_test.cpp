@@ -217,6 +217,18 @@ TEST_F(InitialWeights, MayBeACheckpoints) {
   expect_says(notes_, "the first of them learner.0.weights/conv2d.weight");
 }
 
+TEST_F(InitialWeights, OfADamagedFileAreRefused) {
+  train(tiny_net, options("trained", "sma", 2));
+  const std::string path = folder("trained") + "/checkpoint";
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-9, std::ios::end);
+  const int byte = file.get();
+  file.seekp(-9, std::ios::end);
+  file.put(static_cast<char>(byte ^ 1));
+  file.close();
+  expect_says(refusal(path), "its checksum does not match");
+}
+
 TEST_F(InitialWeights, OfOtherClassesAreDrawnAndTold) {
   train(tiny_net, options("trained", "sma", 2));
   std::vector<std::string> heads;
