@@ -72,7 +72,7 @@ Words known_words(const std::string& name, const std::string& kind) {
     for (const AsyncEntry& async : async_catalogue()) words.emplace_back(async.name);
     words.emplace_back("none");
   } else if (name == "device") {
-    words = {"cpu", "ref"};
+    words = {"cpu", "cuda", "ref"};
   } else if (name == "lr-schedule") {
     words = {"fixed", "step", "multistep", "cosine"};
   } else {
@@ -86,7 +86,8 @@ Value value_of(const CLI::Option& option, const std::string& name) {
   v.wanted = option.get_expected_min() > 0;
   if (!v.wanted) return v;
   const std::string kind = option.get_type_name();
-  for (const char* word : {"DIR", "FILE", "PATH"}) v.path = v.path || kind.rfind(word, 0) == 0;
+  for (const char* word : {"DIR", "FILE", "PATH", "RUN"})
+    v.path = v.path || kind.rfind(word, 0) == 0;
   if (!v.path) v.words = known_words(name, kind);
   return v;
 }

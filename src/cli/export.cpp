@@ -53,8 +53,10 @@ int run(const Arguments& arguments) {
 Run add_export(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("export", "write a model's weights for other programs");
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option("RUN", arguments->run, "a run's folder, or a checkpoint")->required();
-  app.add_option("FILE", arguments->to, "FILE.safetensors")->required();
+  app.add_option("RUN", arguments->run, "a run's folder, or a checkpoint")
+      ->required()
+      ->type_name("PATH");
+  app.add_option("FILE", arguments->to, "FILE.safetensors")->required()->type_name("PATH");
   app.add_flag("--json", arguments->json, "put one JSON object on standard output");
   app.footer(kExamples);
   return [arguments] { return run(*arguments); };

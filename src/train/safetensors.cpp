@@ -27,7 +27,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kStart = R"({"__metadata__":{"crc32c":")", kNoSum = "00000000";
 constexpr int64_t kSumAt = kLengthBytes + static_cast<int64_t>(kStart.size());
 
-/// Of an element; 0 for types that nobody has.
+/// Of an element; 0 for types that we do not know.
 int64_t size_of_type(std::string_view type) {
   if (type == "F64" || type == "I64" || type == "U64") return 8;
   if (type == "F32" || type == "I32" || type == "U32") return 4;
@@ -81,8 +81,8 @@ SafeTensors::Tensor tensor_of(const std::string& name, const json& entry, int64_
   t.first = data_begin + offsets[0];
   t.bytes = offsets[1] - offsets[0];
   const int64_t elements = t.elements(), size = size_of_type(t.type);
-  if (size == 0) fail("its type {} is not known", t.type);
-  if (elements < 0 || t.bytes % size != 0 || t.bytes / size != elements) {
+  const bool fits = size == 0 || (t.bytes % size == 0 && t.bytes / size == elements);
+  if (elements < 0 || !fits) {
     fail("{} bytes are not what its shape and type take", t.bytes);
   }
   return t;
@@ -199,6 +199,7 @@ const SafeTensors::Tensor* SafeTensors::find(std::string_view name) const {
 }
 
 std::vector<float> SafeTensors::values(const Tensor& t) const {
+  if (size_of_type(t.type) == 0) fail("tensor {}: its type {} is not known", t.name, t.type);
   std::vector<uint8_t> bytes(static_cast<size_t>(t.bytes));
   file_.read(t.first, bytes);
   std::vector<float> values(static_cast<size_t>(t.elements()));
