@@ -16,7 +16,7 @@ from bench.peers.sides import Process, ask_crossbow, options_of
 
 WARM_UP = 0.5  # seconds, of a peer
 SECONDS = 0.7  # of a measurement; a peer has two, and the better one counts
-ANSWER_LIMIT = 5  # seconds
+ANSWER_LIMIT = 10  # seconds
 AHEAD = 6  # peers that have started before their turn
 # Seconds until a side must be ready: ours chooses kernels when it meets a net for the first time.
 QUICK_LIMIT, OUR_LIMIT, SLOW_LIMIT = 40, 120, 240

@@ -60,7 +60,7 @@ class Trainer:
             loss = self.wait()
             steps += self.steps_at_once
             elapsed = time.perf_counter() - start
-            self.steps_at_once = max(1, int(0.5 * steps / elapsed))
+            self.steps_at_once = max(1, int(min(0.5, seconds) * steps / elapsed))
         if not math.isfinite(loss):
             raise SystemExit(f"the loss is {loss}: a diverged net may run at another speed")
         return steps * self.batch / elapsed

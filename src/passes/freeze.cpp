@@ -51,20 +51,25 @@ std::vector<std::string> alternatives(const std::string& pattern) {
   return all;
 }
 
-/// By node. Each alternative, as several patterns become, must be found somewhere.
+bool is_expression(const std::string& text) {
+  try {
+    name_pattern(text);
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+/// By node.
 std::vector<bool> frozen_parameters(const Graph& graph, const std::string& pattern) {
+  const std::regex expression = name_pattern(pattern);
   const std::vector<int32_t> parameters = graph.find("parameter");
   std::vector<bool> frozen(graph.nodes().size());
-  for (const std::string& alternative : alternatives(pattern)) {
-    const std::regex expression = name_pattern(alternative);
-    bool found = false;
-    for (const int32_t id : parameters) {
-      if (!std::regex_search(graph.nodes()[id].name, expression)) continue;
-      found = frozen[id] = true;
-    }
-    if (!found) fail_unmatched(graph, alternative);
+  for (const int32_t id : parameters) {
+    frozen[id] = std::regex_search(graph.nodes()[id].name, expression);
   }
   const auto count = std::ranges::count(frozen, true);
+  if (count == 0) fail_unmatched(graph, pattern);
   if (count == std::ssize(parameters)) {
     fail_usage("`freeze` {}: it is found in the names of all {} parameters, so nothing would learn",
                pattern, count);
@@ -87,6 +92,12 @@ std::regex name_pattern(const std::string& text) {
     fail_usage("`freeze` {}: it is no regular expression; a plain one is the name of a layer",
                text);
   }
+}
+
+void expect_each_found(const Graph& forward, const std::string& pattern) {
+  const std::vector<std::string> all = alternatives(pattern);
+  if (!std::ranges::all_of(all, is_expression)) return;  // `|` was not what divides them
+  for (const std::string& alternative : all) frozen_parameters(forward, alternative);
 }
 
 Graph freeze(const Graph& forward, const std::string& pattern) {

@@ -21,7 +21,7 @@ Graph for_inference(const Graph& graph);
 Graph for_statistics(const Graph& graph);
 /// The same net for another number of rows.
 Graph with_batch(const Graph& graph, int64_t batch);
-/// Drops nodes that no named output needs. Parameters and inputs stay.
+/// Drops nodes that no named output needs. Parameters, states and inputs stay.
 Graph remove_dead(const Graph& graph);
 
 }  // namespace crossbow

@@ -1,6 +1,7 @@
 #include "plan/tuner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -106,18 +107,22 @@ size_t Tuner::choose(const std::string& key, std::span<const std::string> candid
   // behind would take most of the time.
   constexpr double kFar = 3, kNone = 1e9;
   std::vector<double> seconds(candidates.size(), kNone);
+  bool all_fit = true;
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       const double least = *std::ranges::min_element(seconds);
       // The first one may have found the device asleep.
       if (i > 0 && seconds[i] < kNone && seconds[i] > kFar * least) continue;
       if (give_up_(timed_)) return 0;
-      seconds[i] = std::min(seconds[i], measure(i));
+      const double measured = measure(i);
+      all_fit = all_fit && std::isfinite(measured);
+      seconds[i] = std::min(seconds[i], measured);
       ++timed_;
     }
   }
   const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
-  known_[key] = found_[key] = used_[key] = candidates[best];
+  used_[key] = candidates[best];
+  if (all_fit) known_[key] = found_[key] = candidates[best];  // else memory may be there next time
   return best;
 }
 

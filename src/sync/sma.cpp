@@ -1,11 +1,10 @@
 // Synchronous model averaging: over learners, after every step, and over time. Every τ steps
 //   w̄ = mean_j w_j;  w_j ← w_j + α(w̄ − w_j)
-// and z is the mean of w̄ over time (mean_over_time.h), in which that of every fourth step takes
-// part, so that its upkeep costs little. A learner alone has z for the same reason: some 48 times
-// an epoch, and not after every step. Learners that start each step from the mean, α = 1, learn
-// like one with a batch k times as large. The gradient's noise, which at a constant rate keeps
-// weights at a distance from the minimum, does not reach z. docs/learning.md compares it with sma
-// as published.
+// and z is the mean of w̄ over time (mean_over_time.h), where a w̄ in about four steps is enough, so
+// that its upkeep costs little. A learner alone has z for the same reason: some 48 times an epoch,
+// and not after every step. Learners that start each step from the mean, α = 1, learn like one with
+// a batch k times as large. The gradient's noise, which at a constant rate keeps weights at a
+// distance from the minimum, does not reach z. docs/learning.md compares it with sma as published.
 #include <algorithm>
 #include <array>
 

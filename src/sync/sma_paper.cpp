@@ -1,8 +1,8 @@
 // Synchronous model averaging as published, Koliousis et al., "Crossbow: Scaling Deep Learning with
 // Small Batch Sizes on Multi-GPU Servers", VLDB 2019: elastic averaging (elastic.h) on every
 // iteration, with α = 1/k, a momentum of the central model, 0.9, and a restart of all learners from
-// z when the rate drops. Here the momentum is an option of its own, which the authors' program ties
-// to the learners' momentum.
+// z when the rate drops: here to half or less, as in all of the paper's schedules. The momentum is
+// an option of its own, which the authors' program ties to the learners' momentum.
 #include "sync/elastic.h"
 
 namespace crossbow {

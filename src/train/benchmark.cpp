@@ -224,8 +224,8 @@ const TeamConfig& fastest(const ModelSpec& spec, const RunConfig& config, double
       const double rate = Bench(spec, config, team).rates(seconds).median();
       if (rate > most) best = &team;
       most = std::max(most, rate);
-    } catch (const Error&) {  // most likely memory is short, for all that follow too
-      if (most == 0) throw;
+    } catch (const Error&) {  // most likely a GPU's memory is short, for all that follow too
+      if (most == 0 || find_device(config.device.kind).is_host()) throw;
       break;
     }
   }

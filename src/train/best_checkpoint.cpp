@@ -16,7 +16,7 @@ BestCheckpoint::BestCheckpoint(fs::path folder, bool resumed) : folder_(std::mov
     const Checkpoint kept = load_checkpoint(path(), [](std::string_view) {});
     if (!kept.history.empty() && kept.history.back().test_loss) epoch_ = kept.history.back();
   } catch (const Error&) {
-    // The next good epoch replaces it.
+    // It stays until an epoch is the best of all.
   }
 }
 

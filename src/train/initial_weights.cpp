@@ -108,7 +108,10 @@ std::vector<std::string> start_from_file(const fs::path& path, const ParameterLa
     FileBytes bytes = bytes_of_file(path);
     refuse_pickles(path, bytes);
     if (has_checksum(bytes) && !is_intact(bytes)) {
-      fail("its checksum does not match: it is cut short or damaged");
+      fail(
+          "its checksum does not match: it is cut short or damaged, or a program has changed it "
+          "and "
+          "kept its metadata, from which `crc32c` must go");
     }
     const SafeTensors file(std::move(bytes));
     std::vector<std::string> notes;

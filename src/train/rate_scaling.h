@@ -11,10 +11,9 @@ namespace crossbow {
 ///   none    1
 ///   linear  k, Goyal et al. 2017: the mean of k gradients has k times less variance
 ///   sqrt    √k, for learners whose noise is not averaged away
-///   adascale  k·efficiency, the gain of Johnson et al., "AdaScale SGD", ICML 2020, for the noise
-///   of
-///           the mean gradient; looked at when an epoch begins, and 1 during the first. Unlike
-///           there the schedule and the run's end go by samples, not by the sum of gains
+///   adascale  k·efficiency, the gain of Johnson et al., "AdaScale SGD", ICML 2020, for the
+///             noise of the mean gradient; looked at when an epoch begins, and 1 during the first
+/// Unlike AdaScale's, the schedule and the run's end go by samples, not by the sum of gains.
 double rate_factor(std::string_view scaling, int learners, std::optional<double> efficiency);
 
 /// A factor of the rate that moves evenly from one value to another. A plain value; counts the

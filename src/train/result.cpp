@@ -16,16 +16,16 @@ TrainResult result_of(const RunConfig& config, const std::vector<EpochRecord>& h
   const bool reached = !history.empty() && config.is_reached_by(history.back());
   for (const EpochRecord& e : history) {
     r.train_seconds += e.seconds;
-    if (reached && config.is_reached_by(e) && !r.epochs_to_target) {
-      r.epochs_to_target = e.epoch;
-      r.seconds_to_target = r.train_seconds;
-    }
     if (!e.test_loss) continue;
     r.final_test_accuracy = e.test_accuracy;
     r.final_test_loss = e.test_loss;
     r.final_test_top5 = e.test_top5;
     r.final_test_auc = e.test_auc;
     r.final_test_rmse = e.test_rmse;
+  }
+  if (reached) {
+    r.epochs_to_target = history.back().epoch;
+    r.seconds_to_target = r.train_seconds;
   }
   if (const EpochRecord* const best = best_of(history)) {
     r.best_test_accuracy = best->test_accuracy;

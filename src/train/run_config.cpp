@@ -103,7 +103,9 @@ RunConfig RunConfig::with_at_most(int64_t most) const {
 }
 
 Graph RunConfig::with_frozen(Graph forward) const {
-  return freeze ? crossbow::freeze(forward, *freeze) : std::move(forward);
+  if (!freeze) return forward;
+  if (!options.resume) expect_each_found(forward, *freeze);  // older runs were not asked
+  return crossbow::freeze(forward, *freeze);
 }
 
 std::shared_ptr<const data::Dataset> RunConfig::open_data(

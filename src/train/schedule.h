@@ -44,8 +44,8 @@ struct Schedule {
   ///   fixed      lr
   ///   step       lr · gamma^floor(s / milestones[0])
   ///   multistep  lr · gamma^(number of milestones <= s)
-  ///   cosine     lr · (1 + cos(pi · (s − warmup) / (total − warmup))) / 2, Loshchilov & Hutter
-  ///   2017
+  ///   cosine     lr · (1 + cos(pi · (s − warmup) / (total − warmup))) / 2
+  ///              (Loshchilov & Hutter 2017)
   /// and while s < warmup, lr · s / warmup instead (Goyal et al. 2017).
   double rate(int64_t samples) const;
 

@@ -117,9 +117,13 @@ TEST(Freeze, AGradientPassesThroughFrozenLayers) {
 /// As several patterns are one.
 TEST(Freeze, RefusesAnAlternativeThatIsFoundNowhere) {
   const auto refusal = [](const char* pattern) {
-    return error_of([&] { freeze(net(plain_net), pattern); });
+    return error_of([&] { expect_each_found(net(plain_net), pattern); });
   };
   expect_says(refusal("first|secnd"), "`freeze` secnd: it is found in none");
+  for (const char* pattern :
+       {"fi(rst|fth)", "fir[|s]t", "fir[[:alpha:]|]t|head", "first\\||head"}) {
+    EXPECT_EQ(refusal(pattern).find("no regular"), std::string::npos) << pattern;
+  }
   for (const char* pattern : {"first|second", "fi(rst|fth)", "fir[|s]t", "head\\.weight|first"}) {
     EXPECT_EQ(gradients_of(with_gradients(freeze(net(plain_net), pattern))).count("first.weight"),
               0u)
