@@ -1,6 +1,8 @@
 // What is remembered of measured choices, in files that anything may have happened to.
 #include "plan/tuner.h"
 
+#include <limits>
+
 #include "core/file.h"
 #include "data/files.h"
 #include "support/full_disk.h"
@@ -81,6 +83,18 @@ TEST_F(ChoicesFile, ACacheThatCannotBeUsedIsLikeNone) {
     EXPECT_NE(entry.path().extension(), ".tmp");
   }
   EXPECT_EQ(Tuner(folder_.path() / "damaged").recall("key"), "choice");
+}
+
+/// A candidate that has too little memory now may be the best another time.
+TEST(Tuner, ForgetsAChoiceOfWhichNotAllCouldBeTried) {
+  Tuner tuner;
+  const std::vector<std::string> names{"large", "small"};
+  const auto choose = [&](double seconds_of_large) {
+    return tuner.choose("layer", names, [&](size_t i) { return i == 0 ? seconds_of_large : 2; });
+  };
+  EXPECT_EQ(choose(std::numeric_limits<double>::infinity()), 1u);
+  EXPECT_EQ(choose(1), 0u);
+  EXPECT_EQ(choose(3), 0u);
 }
 
 TEST(Tuner, GivesUpWithoutTimingAnyMore) {
