@@ -61,7 +61,7 @@ TEST(Schedule, CosineFallsToZeroAtTheEnd) {
 TEST(Schedule, CountsEpochsInSamples) {
   TrainOptions options;
   options.lr = 1;
-  options.lr_schedule = "multistep";
+  options.lr_schedule.emplace("multistep");
   options.lr_milestones = {{2, 2.5}};
   options.lr_gamma = 0.5;
   options.warmup = 0.1;
