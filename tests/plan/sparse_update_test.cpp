@@ -15,7 +15,7 @@ namespace crossbow::testing {
 namespace {
 
 constexpr int64_t kFeatures = 60, kRows = 6, kNumbers = 5;
-constexpr double kRate = 0.3;
+constexpr double kRateOfRows = 0.3;
 
 class SparseUpdate : public ::testing::TestWithParam<const char*> {
  protected:
@@ -79,7 +79,7 @@ class SparseUpdate : public ::testing::TestWithParam<const char*> {
               std::vector<std::string>{by_itself ? "sparse_dense_grad_weights" : "sgd"});
     for (int step = 0; step < 3; ++step) {
       for (GraphRun* run : {&sparse, &dense}) {
-        run->step().update = optimizer.at(kRate);
+        run->step().update = optimizer.at(kRateOfRows);
         run->run();
       }
       EXPECT_NEAR(sparse.scalar("loss"), dense.scalar("loss"), 1e-5) << step;
@@ -116,7 +116,7 @@ TEST_P(SparseUpdate, TouchesOnlyFeaturesThatRowsHave) {
     if (is_absent[i % kFeatures]) weights[i] = NAN;
   }
   run.set(first_layer(), weights);
-  run.step().update = make_sgd().at(kRate);
+  run.step().update = make_sgd().at(kRateOfRows);
   run.run();
   EXPECT_TRUE(std::isfinite(run.scalar("loss")));
   const std::vector<double> after = run.get(first_layer());
@@ -144,8 +144,8 @@ TEST_P(SparseUpdate, OfLiveWeightsReadsAndChangesTheSharedOnes) {
   };
   const std::vector<double> before = shared();
   for (int step = 0; step < 3; ++step) {
-    live.step().update = rule.at(kRate);
-    alone.step().update = make_sgd().at(kRate);
+    live.step().update = rule.at(kRateOfRows);
+    alone.step().update = make_sgd().at(kRateOfRows);
     live.run();
     alone.run();
     EXPECT_EQ(live.scalar("loss"), alone.scalar("loss")) << step;
@@ -168,8 +168,8 @@ TEST_P(SparseUpdate, OfLiveWeightsWithDecayHasWeightsOfItsOwn) {
   const Replica& replica = live.replica();
   std::memcpy(replica.slots[0].data(), replica.parameters.data(), replica.parameters.size());
   for (int step = 0; step < 2; ++step) {
-    live.step().update = rule.at(kRate);
-    alone.step().update = make_sgd({.weight_decay = 0.01}).at(kRate);
+    live.step().update = rule.at(kRateOfRows);
+    alone.step().update = make_sgd({.weight_decay = 0.01}).at(kRateOfRows);
     live.run();
     alone.run();
   }
