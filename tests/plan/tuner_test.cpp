@@ -87,7 +87,7 @@ TEST_F(ChoicesFile, ACacheThatCannotBeUsedIsLikeNone) {
 
 /// A candidate that has too little memory now may be the best another time.
 TEST(Tuner, ForgetsAChoiceOfWhichNotAllCouldBeTried) {
-  Tuner tuner;
+  Tuner tuner{fs::path()};
   const std::vector<std::string> names{"large", "small"};
   const auto choose = [&](double seconds_of_large) {
     return tuner.choose("layer", names, [&](size_t i) { return i == 0 ? seconds_of_large : 2; });
