@@ -84,7 +84,7 @@ TEST(GpuKernels, NormaliseNothingWithAnInfiniteValue) {
   GraphRun run(joint_graph(find_op("batch_norm"), c), on_fibres());
   const std::string x = run.trained_names().at(0);
   std::vector<double> values = run.get(x);
-  values[0] = INFINITY;
+  values[1] = INFINITY;  // not the channel's first, from which sums are taken
   run.set(x, values);
   run.run();
   const std::vector<double> y = run.values("y");
