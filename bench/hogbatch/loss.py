@@ -79,9 +79,9 @@ SIDES = [
     both("adaptive-hogbatch", "1-32", "32-64"),
     both("adaptive-hogbatch", "16-64", "64-512"),
     both("hogbatch", "1-64", "128-2048"),
-    *(alone("live workers alone", "live", batch) for batch in (1, 16)),
+    *(alone("live workers alone", "live", batch) for batch in (1, 16, 64)),
     alone("a replica alone", "replica", 512),
-    Side("sma", 16, "16", (*SMA, "--batch", "16")),
+    *(Side("sma", batch, str(batch), (*SMA, "--batch", str(batch))) for batch in (16, 64)),
     *(Side("PyTorch", batch, str(batch), system="torch") for batch in PEER_BATCHES),
     *(Side("TensorFlow", batch, str(batch), system="tensorflow") for batch in PEER_BATCHES),
 ]
@@ -176,7 +176,8 @@ def best_sides(records):
 def run(args, results):
     failures = 0
     there = [side for side in SIDES if args.peers_python or not side.system]
-    sides = [side for side in there if side.name in args.sides]
+    asked = (side for side in there if side.name in args.sides)
+    sides = [side for side in asked if side.batches in args.batches]
     for data in args.data:
         name = pathlib.Path(data).name
         with tempfile.TemporaryDirectory() as folder:
@@ -231,6 +232,8 @@ def main():
     add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
     names = list(dict.fromkeys(NAMES.values()))
     add("--sides", type=listed(str), default=names, metavar="S,S", help=f"of {', '.join(names)}")
+    sizes = list(dict.fromkeys(side.batches for side in SIDES))
+    add("--batches", type=listed(str), default=sizes, metavar="B,B", help=f"of {', '.join(sizes)}")
     add("--peers-python", metavar="PATH", help="a Python with torch, tensorflow, scikit-learn")
     path = ROOT / "build/hogbatch/loss.jsonl"
     add("--results", type=pathlib.Path, default=path, metavar="FILE")
@@ -243,6 +246,8 @@ def main():
             parser.error("name sets of rows with --data")
         for name in set(args.sides) - set(names):
             parser.error(f"--sides {name}: choose from {', '.join(names)}")
+        for batches in set(args.batches) - set(sizes):
+            parser.error(f"--batches {batches}: choose from {', '.join(sizes)}")
         warn_if_busy()
         failures = run(args, results)
     print("\n".join(tables(results)) if results.lines else "No results yet.")
