@@ -44,12 +44,21 @@ class CudaEvent : public Event {
 
 class CudaRecording : public Recording {
  public:
-  CudaRecording(int device, cudaStream_t stream, cudaGraph_t graph)
-      : device_(device), stream_(stream) {
-    const cudaError_t result = cudaGraphInstantiate(&graph_, graph, 0);
+  /// Null if the GPU has no memory left for it. Destroys `graph`.
+  static std::unique_ptr<const CudaRecording> of(int device, cudaStream_t stream,
+                                                 cudaGraph_t graph) {
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t result = cudaGraphInstantiate(&executable, graph, 0);
     cudaGraphDestroy(graph);
+    if (result == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // of no consequence for calls to come
+      return nullptr;
+    }
     check(result, "making a CUDA graph");
+    return std::make_unique<CudaRecording>(device, stream, executable);
   }
+  CudaRecording(int device, cudaStream_t stream, cudaGraphExec_t graph)
+      : device_(device), stream_(stream), graph_(graph) {}
   ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
   CudaRecording(const CudaRecording&) = delete;
 
@@ -61,7 +70,7 @@ class CudaRecording : public Recording {
  private:
   const int device_;
   const cudaStream_t stream_;
-  cudaGraphExec_t graph_ = nullptr;
+  const cudaGraphExec_t graph_;
 };
 
 /// Gives its calls to a stream.
@@ -182,7 +191,7 @@ class CudaQueue : public Queue {
     const std::lock_guard lock(capture_mutex());
     for (int tries = 0; tries < kTries; ++tries) {
       if (cudaGraph_t const graph = capture(give)) {
-        return std::make_unique<CudaRecording>(device_, stream_, graph);
+        return CudaRecording::of(device_, stream_, graph);
       }
     }
     return nullptr;
