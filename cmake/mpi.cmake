@@ -17,5 +17,5 @@ if(CROSSBOW_MPI AND MPI_CXX_FOUND)
   endif()
   add_dependencies(crossbow crossbow_mpi)
   set_target_properties(crossbow_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
-    INSTALL_RPATH_USE_LINK_PATH ON)
+    INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
 endif()

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Shared by the scripts beside it: source it, it runs nothing by itself.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Names that Debian 12 and 13 and Ubuntu 24.04 have in common. OpenCL is there because libdnnl-dev's
