@@ -127,7 +127,8 @@ int physical_cores() {
 }
 
 int usable_cpus() {
-  return std::max(1, std::min(static_cast<int>(std::thread::hardware_concurrency()), quota()));
+  const cpu_set_t allowed = allowed_cpus();
+  return std::max(1, std::min(CPU_COUNT(&allowed), quota()));
 }
 
 double memory_mb() {

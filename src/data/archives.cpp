@@ -40,8 +40,9 @@ std::optional<ShardNumber> shard_number(std::string_view name) {
 }
 
 bool is_archive(std::string_view name, Container container) {
-  if (container == Container::tar) return name.ends_with(".tar");
-  return name.find(".tfrecord") != name.npos || shard_number(name).has_value();
+  const bool tar = name.ends_with(".tar");
+  if (container == Container::tar) return tar;
+  return !tar && (name.find(".tfrecord") != name.npos || shard_number(name).has_value());
 }
 
 /// Whether one of the words stands in the name, with no letters around it.

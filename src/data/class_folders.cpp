@@ -11,12 +11,12 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> names_in(const fs::path& folder,
-                                  bool (fs::directory_entry::*wanted)() const) try {
+                                  bool (*wanted)(const fs::directory_entry&)) try {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
     const bool unfinished = name.find(".crossbow-") != name.npos;  // by a program that was killed
-    if (name.front() != '.' && !unfinished && (entry.*wanted)()) names.push_back(std::move(name));
+    if (name.front() != '.' && !unfinished && wanted(entry)) names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -55,11 +55,14 @@ PictureList list_part(const fs::path& folder, const std::string& part,
 }  // namespace
 
 std::vector<std::string> folders_in(const fs::path& folder) {
-  return names_in(folder, &fs::directory_entry::is_directory);
+  return names_in(folder, [](const fs::directory_entry& entry) { return entry.is_directory(); });
 }
 
 std::vector<std::string> files_in(const fs::path& folder) {
-  return names_in(folder, &fs::directory_entry::is_regular_file);
+  return names_in(folder, [](const fs::directory_entry& entry) {
+    // A link to nothing is a picture that cannot be read.
+    return entry.is_regular_file() || (entry.is_symlink() && !entry.exists());
+  });
 }
 
 bool is_folder(const fs::path& path) {

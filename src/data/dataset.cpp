@@ -8,6 +8,7 @@
 #include "core/nearest.h"
 #include "core/planned.h"
 #include "core/text.h"
+#include "data/conversion.h"
 #include "data/memory.h"
 #include "data/source.h"
 
@@ -74,6 +75,7 @@ std::shared_ptr<const Dataset> open_dataset(std::string_view spec, const OpenOpt
   const size_t colon = spec.find(':');
   const Source& source = find_source(spec.substr(0, colon));
   const Path folder = folder_for(source, spec, colon);
+  if (source.entry.takes == "DIR") expect_converted(folder);
   if (!source.found(folder)) {
     fail("{} does not hold {}: it should have {} ({})", folder.string(), source.entry.name,
          fmt::join(source.entry.files, ", "), source.entry.source);

@@ -4,7 +4,6 @@
 #include "core/file.h"
 #include "core/machine.h"
 #include "data/class_folders.h"
-#include "data/conversion.h"
 #include "data/image.h"
 #include "data/parallel.h"
 #include "data/picture.h"
@@ -59,7 +58,6 @@ int64_t default_budget() {
 }
 
 std::shared_ptr<const Dataset> open_imagefolder(const Path& folder, const OpenOptions& options) {
-  expect_converted(folder);
   PictureIndex index = list_class_folders(folder);
   auto train = picture_split(folder, Container::files, std::move(index.train));
   auto test = picture_split(folder, Container::files, std::move(index.test));

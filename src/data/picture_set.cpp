@@ -8,7 +8,6 @@
 #include "core/text.h"
 #include "data/archives.h"
 #include "data/class_folders.h"
-#include "data/conversion.h"
 #include "data/picture_split.h"
 #include "data/source.h"
 
@@ -136,7 +135,6 @@ std::string_view name_of(Container container) {
 
 std::shared_ptr<const Dataset> open(const char* name, const Path& folder,
                                     const std::optional<Found>& found, const OpenOptions& options) {
-  expect_converted(folder);
   if (!found) fail("{} holds no pictures of that form any more", folder.string());
   Info info{.name = name};
   State state = state_of(folder, *found);

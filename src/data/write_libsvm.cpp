@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <iterator>
 
 #include "core/error.h"
@@ -81,14 +82,18 @@ void write_rows(const Split& split, const Info& info, AtomicFile& file) {
 }
 
 void expect_nothing_at(const Path& path) {
-  if (type_of(path) == std::filesystem::file_type::not_found) return;
+  const std::filesystem::file_type type = type_of(path);
+  if (type == std::filesystem::file_type::not_found) return;
+  if (type == std::filesystem::file_type::directory) {
+    fail("{} is a folder; name a file in it", path.string());
+  }
   fail("{} is there already; remove it, or name another file", path.string());
 }
 
-/// FILE.t is the test set of a packed FILE, too (libsvm_set.cpp).
-void expect_not_beside(const Path& path) {
-  for (const char* packed : {".gz", ".bz2"}) {
-    const Path source = path.string() + packed;
+/// FILE.t is the test set of FILE, packed or not (libsvm_set.cpp).
+void expect_not_beside(const Path& path, std::initializer_list<const char*> endings) {
+  for (const char* ending : endings) {
+    const Path source = path.string() + ending;
     if (type_of(source) == std::filesystem::file_type::not_found) continue;
     fail("{}.t would become the test set of {}; choose another name", path.string(),
          source.string());
@@ -109,16 +114,19 @@ void write_libsvm(const Dataset& dataset, const Path& path) {
   test += ".t";
   expect_nothing_at(path);
   expect_nothing_at(test);
-  expect_not_beside(path);
+  expect_not_beside(path, {".gz", ".bz2"});
+  if (path.extension() == ".t") {
+    expect_not_beside(Path(path).replace_extension(), {"", ".gz", ".bz2"});
+  }
   AtomicFile train_file(path), test_file(test);
   write_rows(*dataset.train, dataset.info, train_file);
   write_rows(*dataset.test, dataset.info, test_file);
-  train_file.commit();
+  test_file.commit();  // first, as the other alone would be a set
   try {
-    test_file.commit();
+    train_file.commit();
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove(path, ignored);
+    std::filesystem::remove(test, ignored);
     throw;
   }
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/crc32c.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "data/archives.h"
@@ -324,11 +325,27 @@ class Writer {
   Written written_;  // guarded
 };
 
+/// Of the classes' names and of which pictures are of each.
+uint32_t checksum_of_labels(const Dataset& dataset) {
+  uint32_t sum = 0;
+  const auto add = [&](const void* bytes, size_t size) {
+    sum = crc32c({static_cast<const uint8_t*>(bytes), size}, sum);
+  };
+  for (const std::string& name : dataset.info.class_names) add(name.c_str(), name.size() + 1);
+  for (const Split* split : {dataset.train.get(), dataset.test.get()}) {
+    for (int64_t i = 0; i < split->size(); ++i) {
+      const int32_t label = split->label(i);
+      add(&label, sizeof label);
+    }
+  }
+  return sum;
+}
+
 /// What makes two conversions the same.
 std::string job_text(const Dataset& dataset, const std::string& source, const WriteOptions& o) {
-  return fmt::format("{}\n{} {} {} {} {} {}\n", source, dataset.train->size(), dataset.test->size(),
-                     static_cast<int>(o.container), o.short_side, o.short_side > 0 ? o.quality : 0,
-                     o.skip_bad);
+  return fmt::format("{}\n{} {} {} {} {} {} {:08x}\n", source, dataset.train->size(),
+                     dataset.test->size(), static_cast<int>(o.container), o.short_side,
+                     o.short_side > 0 ? o.quality : 0, o.skip_bad, checksum_of_labels(dataset));
 }
 
 /// An empty part cannot be opened again.

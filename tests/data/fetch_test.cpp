@@ -287,6 +287,9 @@ TEST_F(Fetch, SaysWhatIsWrongWithAnAnswer) {
   serve({.content_range = "bytes 7-9/10"});
   testing::expect_says(error(), "(the server sends other bytes than those it was asked for)");
   EXPECT_EQ(in_file("a.gz.part"), "1234");
+  serve({.body = "a page that asks for a name", .ranges = false});
+  testing::expect_says(error(), "(it has 27 bytes instead of ");
+  EXPECT_EQ(in_file("a.gz.part"), "1234");
 }
 
 TEST_F(Fetch, FollowsRedirectionsButNotForEver) {

@@ -85,6 +85,12 @@ TEST_F(ImageFolder, NamesADamagedFile) {
   EXPECT_ERROR(open(), "train/cat/bad.png: this is neither a JPEG nor a PNG");
 }
 
+TEST_F(ImageFolder, NamesALinkToNothing) {
+  add_two_classes();
+  std::filesystem::create_symlink("not fetched", root() / "train" / "cat" / "link.png");
+  EXPECT_ERROR(open(), "train/cat/link.png");
+}
+
 TEST_F(ImageFolder, LeavesHiddenFilesOut) {
   add_two_classes();
   add("train/cat/.DS_Store", {1, 2, 3});

@@ -2,6 +2,7 @@
 
 #include <bzlib.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <sstream>
@@ -267,6 +268,29 @@ TEST_F(Libsvm, ReadsLongFilesInTheirOrder) {
   }
 }
 
+/// A row's arrays are its numbers with their indices, a label, and where both end. What was taken
+/// before counts, so the test is for a process of its own, as CTest makes it.
+TEST_F(Libsvm, TakesAtMostTwiceTheMemoryOfItsArrays) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "its own memory counts";
+#endif
+  constexpr int64_t kRows = 200'000, kNumbers = 40;
+  std::string row = "1";
+  for (int i = 1; i <= kNumbers; ++i) row += fmt::format(" {}:0.{:06}", i, 100'003 * i % 999'983);
+  {
+    std::ofstream file(path_);
+    for (int64_t i = 0; i < kRows; ++i) file << row << '\n';
+  }
+  write_text(test_path_, "2 1:1\n");
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  const auto set = open_dataset("libsvm:" + path_.string(), {.threads = 2});
+  getrusage(RUSAGE_SELF, &after);
+  ASSERT_EQ(set->train->size(), kRows);
+  constexpr int64_t kArrays = kRows * (kNumbers * 8 + 4 + 16);
+  EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, 2 * kArrays);
+}
+
 TEST_F(Libsvm, CountsLinesOverPiecesAndNamesTheFirstThatIsWrong) {
   std::string text;
   int64_t lines = 0;
@@ -288,7 +312,7 @@ TEST_F(Libsvm, RefusesCutAndDamagedArchives) {
   for (int i = 0; i < 100000; ++i) text += fmt::format("1 {}:1\n", i + 1);
   for (const std::string& packed : {gzipped(text), bzipped(text)}) {
     write_text(path_, std::string_view(packed).substr(0, packed.size() - 3));
-    EXPECT_ERROR(read_libsvm(path_, {}), "cut short");
+    EXPECT_ERROR(read_libsvm(path_, {}), path_.string() + " is cut short");
     std::string damaged = packed;
     for (size_t i = packed.size() / 2; i < packed.size() / 2 + 8; ++i) damaged[i] ^= 0x55;
     write_text(path_, damaged);
@@ -304,7 +328,7 @@ TEST_F(Libsvm, RefusesLinesThatAreTooLong) {
     text += fmt::format(" {}:1", i);
   }
   write_text(path_, text + "\n1 1:1\n");
-  EXPECT_ERROR(read_libsvm(path_, {}), "line 2: it is longer than 16 MiB");
+  EXPECT_ERROR(read_libsvm(path_, {}), path_.string() + ", line 2: it is longer than 16 MiB");
   text.resize(size_t{15} << 20);
   text.resize(text.rfind(' '));
   write_text(path_, text + "\n1 1:1\n");

@@ -583,6 +583,46 @@ TEST_F(WritePictures, GoesOnWhereItWasInterrupted) {
   EXPECT_ERROR(write_pictures(*set, "set", root(), {}), "is not empty");
 }
 
+TEST_F(WritePictures, SaysThatArchivesAreNotAllThereYet) {
+  add_folders();
+  const fs::path copy = beside("copy");
+  write_pictures(*open("imagenet"), "set", copy, {.container = Container::tar});
+  for (const auto& entry : fs::directory_iterator(copy)) {
+    if (entry.path().extension() == ".tar") fs::remove(entry.path());
+  }
+  const std::string job = read_text_file(copy / ".crossbow-convert", 1 << 20);
+  write_file_atomically(copy / ".crossbow-convert", job.substr(0, job.find("whole")));
+  EXPECT_ERROR(open_dataset("tar:" + copy.string()), "was interrupted: call that again");
+}
+
+TEST_F(WritePictures, AreOfTheSameClassesEachTime) {
+  add_folders();
+  const fs::path copy = beside("copy");
+  write_pictures(*open("imagenet"), "set", copy, {});
+  for (const char* part : {"train", "val"}) {
+    fs::rename(root() / part / "bee", root() / part / "zebra");
+  }
+  EXPECT_ERROR(write_pictures(*open("imagenet"), "set", copy, {}),
+               "holds what another conversion has written");
+}
+
+TEST_F(WritePictures, TarsAreToldFromRecordsByTheirNames) {
+  add_folders();
+  const fs::path copy = beside("copy");
+  write_pictures(*open("imagenet"), "set", copy, {.container = Container::tar});
+  std::vector<fs::path> tars;
+  for (const auto& entry : fs::directory_iterator(copy)) {
+    if (entry.path().extension() == ".tar") tars.push_back(entry.path());
+  }
+  for (const fs::path& tar : tars) {  // as TFRecords are numbered
+    const std::string part = tar.filename().string().starts_with("train") ? "train" : "val";
+    fs::rename(tar, copy / (part + "-00000-of-00001.tar"));
+  }
+  ASSERT_EQ(tars.size(), 2u);
+  EXPECT_EQ(open_dataset("imagenet:" + copy.string())->train->size(),
+            open("imagenet")->train->size());
+}
+
 TEST_F(WritePictures, ShrinksTheShortSide) {
   add_folders();
   const auto set = open("imagenet");

@@ -71,7 +71,10 @@ class PartFile {
   int64_t size_ = 0;
 };
 
-struct TooLong {};
+/// A file that has not as many bytes as it should.
+struct OtherLength {
+  std::string reason;
+};
 
 class Arrival final : public Sink {
  public:
@@ -96,17 +99,28 @@ class Arrival final : public Sink {
   int64_t received() const { return received_; }
 
  private:
-  void begin(int64_t offset) override {
+  void begin(int64_t offset, int64_t bytes) override {
     if (offset > 0) return;
+    if (bytes > digest_.bytes) throw too_long();
+    if (bytes >= 0 && bytes < digest_.bytes) throw too_short(bytes);
     part_.empty();
     all_from_here_ = true;
   }
   void take(std::span<const uint8_t> bytes) override {
-    if (part_.size() + std::ssize(bytes) > digest_.bytes) throw TooLong();
+    if (part_.size() + std::ssize(bytes) > digest_.bytes) {
+      part_.empty();
+      throw too_long();
+    }
     part_.append(bytes);
     received_ += std::ssize(bytes);
   }
   void tick() override { progress_(name_, part_.size(), digest_.bytes); }
+  OtherLength too_long() const {
+    return {fmt::format("it is longer than {} bytes", grouped(digest_.bytes))};
+  }
+  OtherLength too_short(int64_t bytes) const {
+    return {fmt::format("it has {} bytes instead of {}", grouped(bytes), grouped(digest_.bytes))};
+  }
   Transfer transfer_rest(const std::string& url);
 
   const Digest& digest_;
@@ -121,9 +135,8 @@ class Arrival final : public Sink {
 Transfer Arrival::transfer_rest(const std::string& url) {
   try {
     return transfer(url, part_.size(), patience_, *this);
-  } catch (const TooLong&) {
-    part_.empty();
-    return {End::failed, fmt::format("it is longer than {} bytes", grouped(digest_.bytes))};
+  } catch (const OtherLength& e) {
+    return {End::failed, e.reason};
   }
 }
 
@@ -146,7 +159,7 @@ std::string Arrival::ask(const std::string& url) {
       part_.empty();
     } else if (ended.end == End::whole) {
       part_.empty();
-      return fmt::format("it has {} bytes instead of {}", grouped(size), grouped(digest_.bytes));
+      return too_short(size).reason;
     } else if (ended.end != End::cut || size <= before) {
       return reason;
     }

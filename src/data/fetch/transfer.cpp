@@ -114,7 +114,9 @@ bool Request::begin() {
     unfit_ = "the server sends other bytes than those it was asked for";
   }
   begun_ = unfit_.empty();
-  return begun_ && guarded([&] { sink_.begin(offset()); });
+  curl_off_t bytes = -1;
+  curl_easy_getinfo(curl_.get(), CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &bytes);
+  return begun_ && guarded([&] { sink_.begin(offset(), bytes); });
 }
 
 size_t Request::on_body(char* bytes, size_t, size_t count, void* request) {

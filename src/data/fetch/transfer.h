@@ -12,8 +12,9 @@ namespace crossbow::data {
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Once, before the first bytes: which of the file's they are.
-  virtual void begin(int64_t offset) = 0;
+  /// Once, before the first bytes: which of the file's they are, and how many come; less than 0 if
+  /// the server does not say.
+  virtual void begin(int64_t offset, int64_t bytes) = 0;
   virtual void take(std::span<const uint8_t> bytes) = 0;
   /// Now and then, at least once a second, also while nothing comes.
   virtual void tick() = 0;
