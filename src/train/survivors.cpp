@@ -184,9 +184,13 @@ TrainResult train_while_ranks_last(const GraphFunction& graph, TrainOptions opti
   std::unique_ptr<RunFolder> inherited;
   std::string path = folder ? folder->path().string() : "";
   int64_t epochs = from ? std::ssize(from->history) : 0;  // in the folder's metrics
+  bool knows_nothing = is_spare();
   for (;; observer.repeats = true) {
     std::optional<Trainer> trainer;
     if (!is_spare()) {
+      if (knows_nothing && world_rank() == 0) {
+        fail("all ranks that trained are lost; go on from the last checkpoint by `resume`");
+      }
       try {
         path = agreed(path);
         options.keep_best = agreed(options.keep_best);
@@ -199,6 +203,7 @@ TrainResult train_while_ranks_last(const GraphFunction& graph, TrainOptions opti
         own.keep_best = own.keep_best && folder;
         const RunConfig config = config_of(own, recipe, observer);
         trainer.emplace(graph, config, folder, from ? &*from : nullptr, throughput, observer);
+        knows_nothing = false;
         observer.repeats = false;
         losses.go_on(from ? &*from : nullptr);
         if (from) add_epochs(from->history, epochs, folder, observer);

@@ -90,6 +90,35 @@ TEST_F(Survivors, TakeInASpare) {
   }
 }
 
+/// It knows nothing of the run.
+TEST_F(Survivors, ASpareDoesNotBeginAnew) {
+  const Outcome o = disturbed_end(2, "--spares 1", 0, SIGKILL);
+  EXPECT_NE(o.code, 0);
+  expect_says(o.err, "all ranks that trained are lost; go on from the last checkpoint by --resume");
+  EXPECT_EQ(crossbow("eval run").code, 0);
+}
+
+TEST_F(Survivors, ASpareThatHasTrainedGoesOnAlone) {
+  using std::chrono_literals::operator""s;
+  const pid_t child = start_run(3, "--spares 1 --sync sma");
+  const pid_t first = process_of(0), second = process_of(1);
+  ASSERT_GT(std::min(first, second), 0);
+  kill(second, SIGKILL);
+  std::this_thread::sleep_for(2s);
+  kill(first, SIGKILL);
+  const json run = result_of(end_of(child));
+  ASSERT_FALSE(run.is_null());
+  EXPECT_EQ(run["ranks"], 1);
+  EXPECT_EQ(run["lost_ranks"].size(), 2u);
+}
+
+TEST_F(Survivors, UnlikeWorkersHaveNoSpares) {
+  const Outcome o = shell(mpirun(2) + crossbow_binary() +
+                          " train --model logistic --spares 1 --sync adaptive-hogbatch");
+  EXPECT_EQ(o.code, 2);
+  expect_says(o.err, "its nodes share memory");
+}
+
 TEST_F(Survivors, EndWhereTooFewAreLeft) {
   const Outcome o = disturbed_end(2, "--min-ranks 2", 1, SIGKILL);
   EXPECT_EQ(o.code, 1);
