@@ -90,7 +90,8 @@ std::optional<AutoTuner::Trial> LearnerSearch::remembered() {
 }
 
 void LearnerSearch::resume(const Arrangement& arrangement, bool settled,
-                           std::vector<LearnerChange> changes) {
+                           std::vector<LearnerChange> changes, std::optional<double> noise_scale) {
+  if (for_goodput_) noise_scale_ = noise_scale;
   ahead_.assign(changes.begin(), changes.end());
   start_again(arrangement, settled);
 }

@@ -32,8 +32,10 @@ class LearnerSearch {
   /// What a new run starts with.
   Arrangement start();
   /// What a resumed run had settled on, or else had just tried, and the changes that it made
-  /// afterwards: nothing is looked for before the last of them.
-  void resume(const Arrangement& arrangement, bool settled, std::vector<LearnerChange> changes);
+  /// afterwards: nothing is looked for before the last of them. The noise scale is what it was
+  /// then.
+  void resume(const Arrangement& arrangement, bool settled, std::vector<LearnerChange> changes,
+              std::optional<double> noise_scale);
   bool settled() const { return !tuner_ || tuner_->settled(); }
   LearnerChoice choice() const;
   /// By the search that runs or that ran last.

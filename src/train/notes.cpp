@@ -97,6 +97,14 @@ std::optional<std::string> sparse_note(const RunConfig& config, const data::Data
                      passes);
 }
 
+std::optional<std::string> goodput_note(const RunConfig& config) {
+  if (!config.tune_for_goodput || config.measures_noise(config.teams.back())) return {};
+  return fmt::format(
+      "with `sync` {} and `momentum` {} the noise of the gradients is not measured, so that the "
+      "number of learners is chosen by images/s alone",
+      config.options.sync, *config.options.momentum);
+}
+
 std::optional<std::string> precision_note(const RunConfig& config) {
   if (precision_name(config.options) == config.options.precision) return {};
   return "`precision` bf16: this processor has no instructions for it (AVX-512), so all is "

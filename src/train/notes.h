@@ -19,6 +19,9 @@ std::optional<std::string> class_note(const std::string& name, const data::Datas
 /// Of sparse rows: which setting makes each step pass over all weights, if one does.
 std::optional<std::string> sparse_note(const RunConfig& config, const data::Dataset& dataset);
 
+/// That the number of learners is chosen without what the gradients' noise says.
+std::optional<std::string> goodput_note(const RunConfig& config);
+
 /// What the schedule does only after the run's last epoch.
 std::vector<std::string> schedule_notes(const EpochSchedule& rate, int64_t epochs);
 

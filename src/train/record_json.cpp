@@ -22,9 +22,9 @@ json to_json(const Arrangement& a) {
   return {{"learners", a.learners}, {"threads_per_learner", a.threads}};
 }
 
-/// A duration. The limit keeps sums of durations finite.
+/// A duration, in seconds or in steps of the virtual clock. The limit keeps sums finite.
 double seconds_of(const json& value, const char* key) {
-  constexpr double kLongest = 1e12;
+  constexpr double kLongest = 1e300;
   const auto seconds = value.get<double>();
   if (!(seconds >= 0 && seconds <= kLongest)) fail("{} is out of range", key);
   return seconds;

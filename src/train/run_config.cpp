@@ -29,9 +29,7 @@ Loss loss_of(const TrainOptions& o) {
 
 void expect_what_adascale_needs(const RunConfig& c) {
   if (c.lr_scaling != "adascale" || c.options.resume) return;
-  const TeamConfig& team = c.teams.back();
-  const int learners = team.arrangement.learners;
-  if (team.sync && NoiseProbe::can_measure(*team.sync, c.optimizer, learners)) return;
+  if (c.measures_noise(c.teams.back())) return;
   fail_usage(
       "`lr-scaling` adascale: with `sync` {} and `momentum` {} the noise of the gradients is not "
       "measured; choose linear, or `sync` sma with momentum",
@@ -169,6 +167,10 @@ CompileOptions RunConfig::compile_options(const TeamConfig& team, AlgorithmChoos
   compile.updates_in_place = !(own && own->replica) && timing != Timing::beside_step;
   compile.chooser = deterministic ? nullptr : chooser;
   return compile;
+}
+
+bool RunConfig::measures_noise(const TeamConfig& team) const {
+  return team.sync && NoiseProbe::can_measure(*team.sync, optimizer, team.arrangement.learners);
 }
 
 Device* RunConfig::first_away() const {

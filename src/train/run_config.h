@@ -77,6 +77,8 @@ struct RunConfig {
     return !team.sync && (!team.async || is_live(team)) && team.workers.empty() && !pace &&
            splits == 1;
   }
+  /// Whether the team's algorithm and solver tell how noisy gradients are.
+  bool measures_noise(const TeamConfig& team) const;
   bool is_reached_by(const EpochRecord& epoch) const {
     const std::optional<double> loss = target_on_train ? epoch.train_loss : epoch.test_loss;
     return epoch.test_accuracy >= target_accuracy || (loss && *loss <= target_loss);

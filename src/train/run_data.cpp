@@ -10,6 +10,26 @@
 #include "train/train.h"
 
 namespace crossbow {
+namespace {
+
+/// Of each learner, in the whole run.
+int64_t steps_of(const RunConfig& config, const TeamConfig& team, int64_t batches) {
+  const int64_t learners = team.learners();
+  return (batches + learners - 1) / learners * config.epochs;
+}
+
+/// Whether the run ends before the first exchange that its user asked for.
+bool never_exchanges(const RunConfig& config, const TeamConfig& team, int64_t batches) {
+  if (config.asked_period == 0 || (!team.sync && !team.async)) return false;
+  if (!team.workers.empty()) return false;  // which merge after an epoch, too
+  const int64_t steps = steps_of(config, team, batches);
+  const int64_t first = team.sync
+                            ? team.sync->period(/*after_first_drop=*/false, steps / config.epochs)
+                            : config.asked_period;
+  return first > steps;
+}
+
+}  // namespace
 
 std::shared_ptr<const data::Dataset> for_net(const RunConfig& config,
                                              std::shared_ptr<const data::Dataset> dataset,
@@ -65,14 +85,18 @@ RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Ch
   const int64_t batches = (dataset.train->size() + config.batch - 1) / config.batch;
   RunConfig fitted = config.with_at_most(batches / config.device.count / world_size());
   if (fitted.teams.empty()) fitted.teams = {config.team(from->position.arrangement)};
+  while (fitted.teams.size() > 1 && never_exchanges(config, fitted.teams.back(), batches)) {
+    fitted.teams.pop_back();
+  }
   const bool free = std::ranges::all_of(
       fitted.teams, [&](const TeamConfig& team) { return fitted.steps_freely(team); });
-  const int64_t most = batches / fitted.teams.back().learners();
+  const int64_t most = std::max<int64_t>(1, batches / fitted.teams.back().learners());
   if (dataset.info.room && free) {
     fitted.steps = std::clamp<int64_t>(kSparseRowsAtATime / config.batch, 1, most);
-    // Within an epoch, which other ranks may have begun, batches stay as long as they are.
-    const int64_t begun = from && from->position.batch > 0 ? from->position.batch_rows : 0;
-    if (begun > 0) fitted.steps = std::min(fitted.steps, begun / config.batch);
+    // The team that goes on, or one of its changes to come, may be none of those here, and other
+    // ranks may have begun the epoch.
+    const int64_t rows = from ? from->position.batch_rows : 0;
+    if (rows > 0) fitted.steps = std::min(fitted.steps, rows / config.batch);
   }
   fitted.batch *= fitted.steps;
   return fitted;
@@ -111,15 +135,9 @@ void expect_work(const RunConfig& config, const TeamConfig& team, int64_t batche
                team.arrangement.learners, config.options.device, ranks, batches, config.batch,
                config.data);
   }
-  const int64_t epoch_steps = (batches + learners - 1) / learners;
-  const int64_t steps = epoch_steps * config.epochs;
-  if (config.asked_period == 0 || (!team.sync && !team.async)) return;
-  if (!team.workers.empty()) return;  // which merge after an epoch, too
-  const int64_t first =
-      team.sync ? team.sync->period(/*after_first_drop=*/false, epoch_steps) : config.asked_period;
-  if (first <= steps) return;
+  if (!never_exchanges(config, team, batches)) return;
   fail_usage("`sync-period` {}: the run has {} only, so that {}", config.asked_period,
-             count(steps, "step"),
+             count(steps_of(config, team, batches), "step"),
              learners == 1 ? "no mean over time would be taken"
                            : fmt::format("{} learners would never agree", learners));
 }

@@ -52,7 +52,8 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     if (folder_ && !world() && position_.ranks == 1) changes = folder_->changes_after(position_);
     expect_changes_fit(changes, config_, batches_->batches());
     // Ranks keep the number that all of them have read.
-    search_.resume(position_.arrangement, position_.settled || world(), changes);
+    search_.resume(position_.arrangement, position_.settled || world(), changes,
+                   position_.engine.noise.images(config_.batch));
   } else {
     if (!config_.replay.empty()) {
       tuner_.preset(read_choices(std::filesystem::path(config_.replay) / "plan.json"));
@@ -77,6 +78,9 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
   search_.limit(team_->affordable(config_, *dataset_, most));
   observer.note(promise(config_, search_.choice(), tuner_.save()));
   observer.started(config_.options, samples());
+  if (!search_.settled()) {
+    if (const auto note = goodput_note(config_)) observer.note(*note);
+  }
   for (const std::string& note : schedule_notes(config_.schedule, config_.epochs)) {
     observer.note(note);
   }

@@ -7,7 +7,11 @@
 #include "core/machine.h"
 #include "support/error_text.h"
 #include "train/checkpoints.h"
+#include "train/learner_search.h"
+#include "train/recipe.h"
 #include "train/record_json.h"
+#include "train/run_data.h"
+#include "train/scripted_search.h"
 #include "train/tiny_run.h"
 
 namespace crossbow {
@@ -275,6 +279,58 @@ TEST_F(OneLearnerChange, ALearnerThatStaysAloneKeepsTheirMomentum) {
   using Role = Checkpoint::Role;
   const auto [two, alone] = change("ssgd", 2, 1);
   EXPECT_EQ(values_of(alone, Role::slot, 0), values_of(two, Role::slot, 0));
+}
+
+/// Learners that wait for each other and never exchange would leave the model as it was.
+TEST_F(LearnerChanges, OnlyNumbersThatExchangeAreTried) {
+  if (physical_cores() == 1) GTEST_SKIP() << "one core leaves nothing to choose";
+  TrainOptions o = options("run", "local-sgd");
+  Checkpoint before;
+  before.position.arrangement = {1, 1};
+  for (const Checkpoint* from : {static_cast<const Checkpoint*>(nullptr), &std::as_const(before)}) {
+    const auto teams_with = [&](int64_t period) {
+      o.sync_period = period;
+      const RunConfig config = resolve(o, Recipe{});
+      return fitted(config, *data::open_dataset(*o.data), from).teams.size();
+    };
+    EXPECT_GT(teams_with(6), 1u);
+    EXPECT_EQ(teams_with(1000), 1u);
+  }
+}
+
+class NoisySearch : public testing::ScriptedSearch {
+ protected:
+  /// What a search settles on where two learners are twice as fast.
+  Arrangement found(std::optional<double> noise_scale) {
+    TrainOptions o = options("run", 1);
+    o.tune_for = "goodput";
+    o.threads_per_learner = 1;
+    const RunConfig config = resolve(o, Recipe{});
+    Tuner memory(std::filesystem::path{});
+    testing::Script script(testing::kTwoAreFaster);
+    Observer silent;
+    const Graph graph = classifier(
+        kOwnModel, tiny_net, spec_of(data::open_dataset(*o.data)->info, config.batch, config.loss));
+    LearnerSearch search(config, graph, memory, script, silent);
+    Arrangement now{1, 1};
+    search.resume(now, /*settled=*/false, {}, noise_scale);
+    for (int64_t segment = 0; !search.settled() && segment < 1000; ++segment) {
+      search.begin_segment();
+      search.progress(5);
+      const auto change = search.due({0, segment}, /*settled=*/false);
+      if (!change) continue;
+      now = change->arrangement;
+      search.made(*change);
+    }
+    EXPECT_TRUE(search.settled());
+    return now;
+  }
+};
+
+/// Where gradients hardly differ, twice the images count for little more.
+TEST_F(NoisySearch, AResumedOneKnowsTheNoise) {
+  EXPECT_EQ(found({}).learners, 2);
+  EXPECT_EQ(found(1).learners, 1);
 }
 
 TEST_F(LearnerChanges, MoreLearnersThanTheMemoryHoldsAreRefused) {

@@ -12,6 +12,8 @@
 #include "support/text.h"
 #include "train/checkpoints.h"
 #include "train/record_json.h"
+#include "train/run_config.h"
+#include "train/run_data.h"
 #include "train/run_summary.h"
 #include "train/tiny_run.h"
 
@@ -210,6 +212,30 @@ TEST_F(SparseRun, BlamesTheRateWhereStepsWereTakenBefore) {
   o.batch = 1;
   o.lr = 1e38;
   testing::expect_says(testing::error_of([&] { train(o); }), "is probably too high");
+}
+
+/// On this machine a learner would be alone, and may take several steps at a time.
+TEST_F(SparseRun, GoesOnWithTheStepsOfItsOwnTeam) {
+  TrainOptions o = options();
+  o.sync = "async-easgd";
+  o.learners.reset();
+  o.threads_per_learner = device_kind("cpu").cores;
+  o.deterministic = false;
+  const RunConfig alone = resolve(o, find_model("logistic").recipe);
+  ASSERT_EQ(alone.teams.size(), 1u);
+  EXPECT_EQ(fitted(alone, *set_, nullptr).steps, 4);
+  Checkpoint of_two;
+  of_two.position.arrangement = {2, 1};
+  of_two.position.batch_rows = 16;
+  EXPECT_EQ(fitted(alone, *set_, &of_two).steps, 1);
+}
+
+TEST_F(SparseRun, RefusesMoreNodesThanBatches) {
+  TrainOptions o = options(sparse_set(40));
+  o.sync = "hogwild";
+  o.learners = 4;
+  o.deterministic = false;
+  testing::expect_says(testing::error_of([&] { train(o); }), "more than the 3 batches");
 }
 
 TEST_F(SparseRun, GoesOnFromACheckpointBitForBit) {
