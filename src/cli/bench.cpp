@@ -149,8 +149,10 @@ int run(const Flags& flags) {
   options.lease.reset();
   const RunConfig config = resolve(options, find_model(options.model).recipe);
   if (config.splits > 1) {
-    fail_usage("--splits {}: bench measures whole batches; give it the size of a part as --batch",
-               config.splits);
+    fail_usage(
+        "--splits {}: bench measures whole batches; say --splits 1, and the size of a part as "
+        "--batch",
+        config.splits);
   }
   if (!(flags.seconds > 0) || flags.seconds > 3600) {
     fail_usage("--seconds {}: it must be above 0 and at most 3600", flags.seconds);
@@ -177,6 +179,7 @@ Run add_bench(CLI::App& root) {
                            "image-size",
                            "device",
                            "batch",
+                           "splits",
                            "learners",
                            "threads-per-learner",
                            "sync",

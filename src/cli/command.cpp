@@ -17,11 +17,8 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
     }
     const std::string name(entry.name), default_value = option_text({}, entry);
     if (entry.is_switch()) {
-      const std::string help(entry.help);
-      app.add_flag("--" + name, given_[name], help)->take_last();
-      app.add_flag_callback("--no-" + name, [this, name] { given_[name] = "false"; })
-          ->group("")
-          ->disable_flag_override();
+      app.add_flag(fmt::format("--{0},--no-{0}{{false}}", name), given_[name],
+                   std::string(entry.help));
       continue;
     }
     const std::string help = default_value == "auto"
@@ -31,7 +28,7 @@ void OptionFlags::add(CLI::App& app, std::initializer_list<std::string_view> nam
         *app.add_option_function<std::string>(
                 "--" + name, [this, name](const std::string& text) { given_[name] = text; }, help)
              ->type_name(std::string(entry.value));
-    entry.between ? option.join(entry.between) : option.take_last();
+    if (entry.between) option.join(entry.between);
   }
 }
 
@@ -39,8 +36,7 @@ void OptionFlags::add_alias(CLI::App& app, const std::string& flag, const std::s
                             const std::string& help) {
   app.add_option_function<std::string>(
          "--" + flag, [this, option](const std::string& text) { given_[option] = text; }, help)
-      ->type_name(std::string(find_option(option)->value))
-      ->take_last();
+      ->type_name(std::string(find_option(option)->value));
 }
 
 void OptionFlags::add_config(CLI::App& app) {
@@ -59,12 +55,6 @@ TrainOptions OptionFlags::apply(TrainOptions options) const {
     }
   }
   return options;
-}
-
-std::optional<std::string> OptionFlags::given(const std::string& name) const {
-  const auto it = given_.find(name);
-  if (it == given_.end() || it->second.empty()) return {};
-  return it->second;
 }
 
 std::string sync_names() {

@@ -51,8 +51,6 @@ class OptionFlags {
 
   /// `base`, changed by the configuration file, then by the flags.
   TrainOptions apply(TrainOptions base = {}) const;
-  /// The text of that option's flag, if it was given.
-  std::optional<std::string> given(const std::string& name) const;
 
  private:
   std::map<std::string, std::string> given_;  // by option; empty if it was not given

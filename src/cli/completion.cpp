@@ -119,7 +119,7 @@ Command command_of(const CLI::App& app) {
     }
     for (const std::string& name : option->get_lnames()) {
       command.options.push_back({"--" + name, option->get_description(), value_of(*option, name),
-                                 option->get_group().empty()});
+                                 option->get_group().empty() || name.starts_with("no-")});
     }
   }
   for (const CLI::App* part : app.get_subcommands([](const CLI::App*) { return true; })) {

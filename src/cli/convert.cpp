@@ -129,6 +129,10 @@ int write_pictures(const Arguments& arguments, const Target& target) {
   };
   const auto dataset = data::open_dataset(arguments.from, open);
   if (!dataset->info.note.empty()) reporter.note(dataset->info.note);
+  if (arguments.short_side && dataset->train->in_memory()) {
+    fail_usage("--short-side {}: the images of {} are of one size, and stay so; leave it out",
+               *arguments.short_side, arguments.from);
+  }
   const data::Written w =
       data::write_pictures(*dataset, full_name(arguments.from), target.path, options);
   reporter.finish();

@@ -1,7 +1,10 @@
 // crossbow graph
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/results.h"
@@ -35,7 +38,27 @@ struct Memory {
   LearnerMemory learners;
 };
 
-Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig& team) {
+/// One, or one a worker if these are unlike.
+std::vector<std::unique_ptr<CompiledModel>> compiled(const Graph& forward, const RunConfig& config,
+                                                     const TeamConfig& team) {
+  std::vector<std::unique_ptr<CompiledModel>> models;
+  for (size_t w = 0; w < std::max<size_t>(1, team.workers.size()); ++w) {
+    CompileOptions options = config.compile_options(team, nullptr, w);
+    if (w > 0) options.parameters = models.front()->parameters();
+    models.push_back(std::make_unique<CompiledModel>(forward, options));
+    if (team.workers.empty()) continue;
+    for (const int64_t rows : node_worker(team.workers[w], *team.async, config.batch).rows) {
+      models.back()->training(rows);
+    }
+  }
+  return models;
+}
+
+Memory memory_of(const Graph& forward, const RunConfig& config, const TeamConfig& team) {
+  const auto own = compiled(forward, config, team);
+  std::vector<CompiledModel*> models;
+  for (const auto& model : own) models.push_back(model.get());
+  CompiledModel& model = *models.front();
   const Program& program = *model.training(config.batch);
   model.evaluation(evaluation_rows(config.batch));  // in the same arena
   const ParameterLayout& layout = *program.parameters();
@@ -47,7 +70,7 @@ Memory memory_of(CompiledModel& model, const RunConfig& config, const TeamConfig
   m.states = mebibytes(static_cast<double>(layout.state_elements) * size_of(layout.dtype));
   m.activations = mebibytes(static_cast<double>(program.arena_bytes()));
   m.activations_without_reuse = mebibytes(static_cast<double>(program.arena_bytes_without_reuse()));
-  m.learners = config.memory(std::array{&model}, team, {.rows = config.batch});
+  m.learners = config.memory(models, team, {.rows = config.batch});
   return m;
 }
 
@@ -142,9 +165,7 @@ int run(const Flags& flags) {
     return 0;
   }
   if (const auto note = precision_note(config)) cli::note(*note);
-  const TeamConfig& team = config.teams.front();
-  CompiledModel model(forward, config.compile_options(team, nullptr));
-  const Memory memory = memory_of(model, config, team);
+  const Memory memory = memory_of(forward, config, config.teams.front());
   if (flags.json) {
     print_json(to_json(shown, memory));
   } else {

@@ -18,6 +18,12 @@ std::string in_column(const std::string& text, size_t first_column) {
 
 }  // namespace
 
+/// A switch's taking back goes without saying.
+std::string Help::make_option_name(const CLI::Option* option, bool is_positional) const {
+  const std::string names = Formatter::make_option_name(option, is_positional);
+  return names.substr(0, names.find(",--no-"));
+}
+
 std::string Help::make_option_desc(const CLI::Option* option) const {
   return in_column(Formatter::make_option_desc(option), get_column_width());
 }

@@ -64,9 +64,11 @@ void refuse_missing_values(const CLI::App& command, int argc, char** argv) {
   }
 }
 
-/// What the parser did not understand: a mistyped command or option, most likely.
-void refuse_extras(const CLI::App& app) {
-  const std::vector<std::string> extras = app.remaining();
+/// What the parser did not understand: a mistyped command or option, most likely. `command` is
+/// what was called.
+void refuse_extras(const CLI::App& app, const std::string& command) {
+  std::vector<std::string> extras = app.remaining();
+  std::erase(extras, "--");  // after which all are arguments
   if (extras.empty()) return;
   const std::string_view extra = std::string_view(extras[0]).substr(0, extras[0].find('='));
   const bool option = extra.starts_with("--");
@@ -78,11 +80,13 @@ void refuse_extras(const CLI::App& app) {
       for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
     }
   } else {
-    for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+    for (const CLI::App* part : commands_of(app)) names.push_back(part->get_name());
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   if (option) fail_unknown_option(extra, views);
-  fail_usage("'{}' is not understood{}", extra, did_you_mean(extra, views));
+  const std::string near = did_you_mean(extra, views);
+  fail_usage("'{}' is not understood{}", extra,
+             near.empty() ? fmt::format("; see {} --help", command) : near);
 }
 
 std::string host_name() {
@@ -98,6 +102,8 @@ int run(int argc, char** argv) {
   root.set_version_flag("--version", version_text);
   root.footer("`crossbow train` alone trains LeNet on handwritten digits.");
   root.allow_extras();
+  root.require_subcommand(0, 1);  // what follows is an argument, whatever its name
+  root.option_defaults()->take_last();
   std::string name = "crossbow";
   std::vector<std::pair<CLI::App*, Run>> commands;
   const CLI::App* asked = nullptr;
@@ -107,6 +113,7 @@ int run(int argc, char** argv) {
     Run command = add(root);
     CLI::App* app = commands_of(root).back();
     app->allow_extras();
+    app->require_subcommand(0, 1);
     if (argc > 1 && app->get_name() == argv[1]) {
       name += ' ' + app->get_name();
       asked = app;
@@ -141,11 +148,11 @@ int run(int argc, char** argv) {
       check_standard_output();
       return 0;
     }
-    refuse_extras(root);
+    refuse_extras(root, name);
     for (const auto& [app, command] : commands) {
       if (!app->parsed()) continue;
-      refuse_extras(*app);
-      for (const CLI::App* part : app->get_subcommands()) refuse_extras(*part);
+      refuse_extras(*app, name);
+      for (const CLI::App* part : app->get_subcommands()) refuse_extras(*part, name);
       const int code = command();
       check_standard_output();  // before another rank's end has the launcher end this one
       leave_world();

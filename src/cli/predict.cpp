@@ -105,20 +105,26 @@ void add_folder(const fs::path& folder, std::vector<Picture>& pictures) {
   }
 }
 
+/// A file, or a folder's pictures.
+std::vector<Picture> list(const std::string& path) {
+  const fs::file_type type = type_of(path.c_str());
+  if (type == fs::file_type::regular) return {{path, {}, {}}};
+  if (type == fs::file_type::not_found) fail("{} does not exist", path);
+  if (type != fs::file_type::directory) fail("{} is neither a file nor a folder", path);
+  std::vector<Picture> pictures;
+  add_folder(path, pictures);
+  if (pictures.empty()) fail("{} holds no images", path);
+  return pictures;
+}
+
 std::vector<Picture> list(const std::vector<std::string>& paths) {
   std::vector<Picture> pictures;
   for (const std::string& path : paths) {
-    std::error_code ignored;
-    const size_t before = pictures.size();
-    if (fs::is_regular_file(path, ignored)) {
-      pictures.push_back({path, {}, {}});
-    } else if (fs::is_directory(path, ignored)) {
-      add_folder(path, pictures);
-      if (pictures.size() == before) {
-        pictures.push_back({path, fmt::format("{} holds no images", path), {}});
-      }
-    } else {
-      pictures.push_back({path, fmt::format("{} is neither a file nor a folder", path), {}});
+    try {
+      const std::vector<Picture> there = list(path);
+      pictures.insert(pictures.end(), there.begin(), there.end());
+    } catch (const Error& e) {
+      pictures.push_back({path, e.what(), {}});
     }
   }
   return pictures;

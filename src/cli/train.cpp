@@ -14,6 +14,7 @@
 #include "train/interrupt.h"
 #include "train/nodes_config.h"
 #include "train/recipe.h"
+#include "train/run_config.h"
 #include "train/train.h"
 
 namespace crossbow::cli {
@@ -97,20 +98,16 @@ void expect_simulation(const TrainOptions& options) {
   if (options.clock != "virtual") {
     fail_usage("`clock` real: a simulation has the virtual one; use crossbow train");
   }
+  if (!options.step_times) {
+    fail_usage("`step-times`: a simulation needs to know how long a step is");
+  }
+  if (has_unlike_workers(options.sync)) return;  // which say how many nodes there are
   if (options.sync == "none" || options.learners.value_or(2) < 2) {
     fail_usage(
         "a simulation is of several nodes: say how many with --nodes, and how they agree "
         "with `sync`");
   }
   if (!options.learners) fail_usage("say how many nodes there are, for example --nodes 8");
-  if (!options.step_times)
-    fail_usage("`step-times`: a simulation needs to know how long a step is");
-}
-
-TrainOptions simulated(const OptionFlags& flags) {
-  TrainOptions options = flags.apply(simulation());
-  expect_simulation(options);
-  return options;
 }
 
 TrainResult train_and_report(const Flags& flags, std::FILE* out) {
@@ -125,18 +122,19 @@ TrainResult train_and_report(const Flags& flags, std::FILE* out) {
     };
     return resume(flags.resume, change, &observer);
   }
-  const std::string replay = flags.options.given("replay").value_or("auto");
-  TrainOptions options =
-      flags.simulates
-          ? simulated(flags.options)
-          : flags.options.apply(replay == "auto" ? TrainOptions{} : options_to_replay(replay));
+  TrainOptions options = flags.options.apply(flags.simulates ? simulation() : TrainOptions{});
+  if (options.replay) options = flags.options.apply(options_to_replay(*options.replay));
+  if (flags.simulates) expect_simulation(options);
   options.min_ranks = flags.min_ranks;
   if (world_rank() > 0) {
     options.out.reset();
     options.keep_best = false;
   }
   const bool own_folder = !options.out && world_rank() == 0;
-  if (own_folder) options.out = new_run_folder(options);
+  if (own_folder) {
+    if (!options.replay) resolve(options, find_model(options.model).recipe);  // or say why not
+    options.out = new_run_folder(options);
+  }
   try {
     return train(options, &observer);
   } catch (...) {

@@ -99,9 +99,16 @@ void print_goodput(std::FILE* out, const TrainResult& r) {
     tried.push_back(
         fmt::format("{}: {}", text_of(trial.arrangement), grouped(std::llround(trial.goodput))));
   }
+  const LearnerTrial& first = r.tried.front();
+  const double best = std::ranges::max(r.tried, {}, &LearnerTrial::goodput).goodput;
+  const std::string gain =
+      first.arrangement.learners == 1 && best > first.goodput
+          ? fmt::format(", {:.2f} times those of one learner{}", best / first.goodput,
+                        r.memory.devices > 1 ? " a device" : "")
+          : "";
   put_wrapped(out, "  tried     ",
-              fmt::format("{} images/s{}", fmt::join(tried, "; "),
-                          r.options.tune_for == "goodput" ? " that count" : ""));
+              fmt::format("{} images/s{}{}", fmt::join(tried, "; "),
+                          r.options.tune_for == "goodput" ? " that count" : "", gain));
 }
 
 constexpr size_t kFirstNodes = 8;
@@ -227,6 +234,11 @@ Json to_json(const TrainResult& r) {
   j["noise_scale"] = crossbow::to_json(last.noise_scale);
   j["efficiency"] = crossbow::to_json(last.efficiency);
   j["goodput"] = crossbow::to_json(last.goodput);
+  for (const LearnerTrial& trial : r.tried) {
+    j["tried"].push_back({{"learners", trial.arrangement.learners},
+                          {"threads_per_learner", trial.arrangement.threads},
+                          {"goodput", trial.goodput}});
+  }
   if (r.virtual_seconds) j["virtual_seconds"] = *r.virtual_seconds;
   if (!r.workers.empty()) j["workers"] = crossbow::to_json(r.workers);
   if (!r.lost_nodes.empty()) j["lost_nodes"] = crossbow::to_json(r.lost_nodes);

@@ -1,5 +1,6 @@
 #include "models/imagenet.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -15,7 +16,8 @@ bool fits(int64_t map, int64_t side) {
 
 /// The nearest side that fits, going by `step`; 0 where there is none.
 int64_t nearest(int64_t image, int64_t step, int64_t side, MapSide map_side) {
-  for (int64_t i = image; i > 0 && i <= kMostPixels; i += step) {
+  for (int64_t i = step < 0 ? std::min(image, kMostPixels) : image; i > 0 && i <= kMostPixels;
+       i += step) {
     if (fits(map_side(i), side)) return i;
   }
   return 0;

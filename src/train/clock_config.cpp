@@ -4,13 +4,14 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 #include "comm/world.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "core/number.h"
 #include "sync/async.h"
 #include "train/team_config.h"
@@ -79,10 +80,25 @@ std::vector<double> failures_of(std::string_view text) {
 
 constexpr std::string_view kRecorded = "recorded:";
 
+/// Of step times that are recorded.
+std::string file_of(const std::string& step_times) {
+  std::string file = step_times.substr(kRecorded.size());
+  if (file.empty()) fail_usage("`step-times` recorded: names no file");
+  return file;
+}
+
+std::string recorded_text(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 26;
+  try {
+    return read_text_file(path, kMostBytes);
+  } catch (const Error& e) {
+    fail_usage("`step-times`: {}", e.what());
+  }
+}
+
 /// Seconds, one number a line.
 std::vector<double> recorded_times(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) fail_usage("`step-times` recorded:{}: the file cannot be read", path);
+  std::istringstream file(recorded_text(path));
   std::vector<double> times;
   std::string word;
   while (file >> word) {
@@ -112,7 +128,7 @@ void set_step_times(Pace& pace, const std::string& text) {
   const std::string rest = text.substr(colon + 1);
   if (text.starts_with(kRecorded)) {
     pace.times = Pace::Times::recorded;
-    pace.recorded = recorded_times(rest);
+    pace.recorded = recorded_times(file_of(text));
     pace.step_seconds = std::accumulate(pace.recorded.begin(), pace.recorded.end(), 0.0) /
                         static_cast<double>(pace.recorded.size());
     for (double& time : pace.recorded) time /= pace.step_seconds;
@@ -191,7 +207,7 @@ void validate_simulation(const TrainOptions& o) {
 
 void make_step_times_absolute(TrainOptions& o) {
   if (!o.step_times || !o.step_times->starts_with(kRecorded)) return;
-  const std::filesystem::path file = o.step_times->substr(kRecorded.size());
+  const std::filesystem::path file = file_of(*o.step_times);
   o.step_times =
       std::string(kRecorded) + std::filesystem::absolute(file).lexically_normal().string();
 }
@@ -266,11 +282,11 @@ void validate_network(const TrainOptions& o, const AsyncAlgorithm& algorithm) {
   }
   const bool together = traits.live || traits.unlike || traits.reads_inboxes;
   if (!together) return;
-  if (world_size() > 1) {
+  if (world()) {  // a spare may join one rank
     fail_usage(
-        "`sync` {}: its nodes share memory, so they are of one process; choose for {} ranks for "
+        "`sync` {}: its nodes share memory, so they are of one process; for ranks choose for "
         "example gossip-push",
-        o.sync, world_size());
+        o.sync);
   }
   for (const auto& [name, set] : of_simulation(o)) {
     if (!set || (name != "latency" && name != "bandwidth")) continue;

@@ -290,6 +290,9 @@ void set_option(TrainOptions& options, const OptionEntry& entry, std::string_vie
             return;
           }
         }
+        if constexpr (std::is_same_v<Value, std::string>) {
+          if (text.empty()) fail_usage("{}: it is empty; leave it out", entry.name);
+        }
         field = parse<Value>(entry.name, text);
       },
       entry.member);

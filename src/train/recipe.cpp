@@ -117,7 +117,10 @@ ModelSpec spec_of(const TrainOptions& asked, const RunConfig& config) {
   if (!asked.data) {
     ModelSpec spec = find_model(config.model).default_spec(config.batch);
     spec.loss = config.loss;
-    if (spec.image.rank() == 3) spec.pixels = config.normalisation.value_or(Normalisation{});
+    if (spec.image.rank() == 3) {
+      if (asked.image_size > 0) spec.image[1] = spec.image[2] = asked.image_size;
+      spec.pixels = config.normalisation.value_or(Normalisation{});
+    }
     return spec;
   }
   const data::CatalogueEntry& entry = data::catalogue_entry(config.data);

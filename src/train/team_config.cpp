@@ -65,6 +65,12 @@ TrainOptions settled_options(TrainOptions o, const TeamConfig& team) {
 }
 
 DeviceList device_list(std::string_view text) {
+  if (text.find('+') != text.npos) {
+    fail_usage(
+        "`device` {}: a CPU and a GPU train together as workers: `sync` adaptive-hogbatch, and "
+        "`worker` live:threads=N replica:device=cuda",
+        text);
+  }
   const std::string first(text.substr(0, text.find(','))), kind = first.substr(0, first.find(':'));
   if (kind == text || !is_device(kind)) return {std::string(text), 1};
   // Devices that are groups of cores divide all of them.

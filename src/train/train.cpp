@@ -21,8 +21,11 @@ namespace {
 
 /// Who goes on with the run may do so from elsewhere.
 void make_paths_absolute(TrainOptions& options) {
-  for (auto* path : {&options.replay, &options.init}) {
-    if (*path) *path = std::filesystem::absolute(**path).lexically_normal().string();
+  for (const auto& [name, path] :
+       {std::pair{"replay", &options.replay}, std::pair{"init", &options.init}}) {
+    if (!*path) continue;
+    if ((*path)->empty()) fail_usage("`{}`: it is empty; leave it out", name);
+    *path = std::filesystem::absolute(**path).lexically_normal().string();
   }
   make_step_times_absolute(options);
 }

@@ -48,6 +48,34 @@ TEST_F(Cli, EveryCommandHelpsWithExamples) {
   }
 }
 
+TEST_F(Cli, SimulatesUnlikeWorkers) {
+  const Outcome o = crossbow(
+      "simulate --sync hogbatch --worker 'live:batch=4 replica:batch=16' "
+      "--model mlp:layers=1,width=8 --epochs 1 --step-times constant:0.5 --json --out simulated");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(json::parse(o.out)["workers"].size(), 2u);
+}
+
+/// Times of 1e12 steps and more.
+TEST_F(Cli, GoesOnAfterAnyVirtualTime) {
+  const std::string slow = tiny(
+      "--learners 2 --sync ssgd --clock virtual --step-times constant:1e-6 --latency 1e6 --out s");
+  ASSERT_EQ(crossbow(slow).code, 0);
+  const Outcome o = crossbow("eval s");
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.err, "");
+}
+
+/// Its other options are then those of that run.
+TEST_F(Cli, AConfigurationFileMayAskForARunAgain) {
+  ASSERT_EQ(crossbow(tiny("--learners 2 --sync sgp --clock real --out run")).code, 0);
+  std::ofstream(path("again.toml")) << "replay = 'run'\n";
+  const Outcome o = crossbow("train --config again.toml --out again");
+  EXPECT_EQ(o.code, 0) << o.err;
+  testing::expect_same_bits(testing::load(path("run").string()),
+                            testing::load(path("again").string()));
+}
+
 TEST_F(Cli, SimulatesMachines) {
   const Outcome o = crossbow(
       "simulate --nodes 3 --sync gossip-pull --model mlp:layers=1,width=8 --batch 64 --epochs 1 "

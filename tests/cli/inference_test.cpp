@@ -268,7 +268,7 @@ TEST_F(Inference, PredictNamesABadImageAfterTheOthers) {
   expect_says(o.out, "pictures/test/green/1.jpg: green ");
   EXPECT_EQ(o.out.find("red"), o.out.npos) << o.out;
   expect_says(o.err, "bad.png: this is neither a JPEG nor a PNG");
-  expect_says(o.err, "nowhere.png is neither a file nor a folder");
+  expect_says(o.err, "nowhere.png does not exist");
 
   const Outcome all_bad = crossbow("predict run bad.png --json");
   EXPECT_EQ(all_bad.code, 1);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cli/program.h"
+#include "core/machine.h"
 
 namespace crossbow::testing {
 namespace {
@@ -142,6 +143,58 @@ TEST_F(Messages, AnAlgorithmsNameIsEnough) {
   expect_says(train("--learners 2 --sync post-local-sgd"), "times 0.1 at epoch 1, 1.5;");
 }
 
+TEST_F(Messages, OfASwitchTheLastWordCounts) {
+  const auto mirrors = [&](const std::string& options) {
+    train(options + " --out run");
+    const bool mirrors =
+        text_of(path("run/config.toml")).find("mirror = true") != std::string::npos;
+    std::filesystem::remove_all(path("run"));
+    return mirrors;
+  };
+  EXPECT_TRUE(mirrors("--no-mirror --mirror"));
+  EXPECT_FALSE(mirrors("--mirror --no-mirror"));
+  EXPECT_EQ(crossbow("train --help").out.find("--no-mirror"), std::string::npos);
+}
+
+TEST_F(Messages, OfAConfigurationFileTheLastCounts) {
+  std::ofstream(path("wrong.toml")) << "lr = -1\n";
+  std::ofstream(path("right.toml")) << "lr = 0.5\n";
+  train("--config wrong.toml --config right.toml --out run");
+  expect_says(text_of(path("run/config.toml")), "\nlr = 0.5\n");
+}
+
+/// A command's argument may be named like another command.
+TEST_F(Messages, OneCommandIsCalledAtATime) {
+  expect_says(refusal("bench train"),
+              "bench: 'train' is not understood; see crossbow bench --help");
+  expect_says(refusal("completion bash devices"), "'devices' is not understood");
+  expect_says(refusal("models train"), "train");
+  expect_says(crossbow("runs train").err, "train");
+  EXPECT_FALSE(std::filesystem::exists(path("runs")));
+}
+
+TEST_F(Messages, AfterTwoDashesAllAreArguments) {
+  const Outcome o = crossbow("eval -- --json");
+  EXPECT_EQ(o.code, 1);
+  expect_says(o.err, "there is no run or checkpoint --json");
+}
+
+TEST_F(Messages, TellWhatIsWrongBeforeAFolderIsMade) {
+  std::ofstream(path("runs")) << "a file";
+  expect_says(refusal("train --lr -1"), "--lr -1");
+}
+
+TEST_F(Messages, SayHowUnlikeDevicesTrainTogether) {
+  expect_says(refusal("train --device cpu+cuda"), "--sync adaptive-hogbatch");
+}
+
+TEST_F(Messages, ARunInPartsIsMeasuredByItsParts) {
+  std::ofstream(path("split.toml")) << "model = 'logistic'\nbatch = 16\nsplits = 4\n";
+  const std::string bench = "bench --device ref --learners 1 --seconds 0.1 --config split.toml ";
+  expect_says(refusal(bench), "say --splits 1, and the size of a part as --batch");
+  EXPECT_EQ(crossbow(bench + "--splits 1 --batch 4").code, 0);
+}
+
 /// What a message proposes is understood, and does away with the complaint.
 TEST_F(Messages, ProposeWhatWorks) {
   const auto mended = [&](const std::string& wrong, const std::string& proposed,
@@ -177,6 +230,20 @@ TEST_F(Messages, ARunSaysFirstWhetherItCanBeRepeated) {
   expect_says(train("--deterministic"), "same seed, same bits, on every machine");
   expect_says(train("--learners auto --retune"), "results depend on timing");
   expect_says(train("--learners auto --sync none"), "same seed, same bits");
+}
+
+TEST_F(Messages, ARunSaysThatItsSearchKnowsNoNoise) {
+  if (physical_cores() == 1) GTEST_SKIP() << "one core leaves nothing to choose";
+  const std::string note = "the noise of the gradients is not";
+  const std::string search = "--device cpu --learners auto --retune ";
+  expect_says(train(search + "--momentum 0"), note);
+  expect_says(train(search + "--sync easgd"), note);
+  EXPECT_EQ(train(search + "--momentum 0.9").find(note), std::string::npos);
+}
+
+TEST_F(Messages, ASimulationRepeatsOnlySimulations) {
+  train("--learners 2 --sync sgp --clock real --out run");
+  expect_says(refusal("simulate --replay run"), "use crossbow train");
 }
 
 TEST_F(Messages, ARunSaysWhatItsScheduleWillNotDo) {
@@ -228,6 +295,24 @@ TEST_F(Messages, TheGraphShowsWhatIsFusedAndCountsWeightsOnce) {
   for (std::string line; std::getline(lines, line);)
     with_weights += line.find("7,850") != line.npos;
   EXPECT_EQ(with_weights, 1);
+}
+
+TEST_F(Messages, TheGraphIsOfTheSizeAskedFor) {
+  expect_says(crossbow("graph --model resnet-18 --device ref --image-size 100").out,
+              "[16, 3, 100, 100]");
+  const Outcome o = crossbow("graph --model alexnet --device ref --image-size 100");
+  EXPECT_NE(o.code, 0);
+  expect_says(o.err, "the nearest side to 100 is");
+}
+
+/// The replica's steps are the largest.
+TEST_F(Messages, TheGraphCountsTheMemoryOfAllWorkers) {
+  const auto memory = [&](const std::string& more) {
+    const std::string graph = "graph --json --device ref --model mlp:layers=1,width=8 ";
+    return json::parse(crossbow(graph + more).out)["memory_mb"];
+  };
+  const double of_replica = memory("--batch 2048")["activations"];
+  EXPECT_GT(memory("--sync hogbatch")["learners"], of_replica);
 }
 
 TEST_F(Messages, DataSaysWhereItLooksAndWhatItKeeps) {

@@ -217,6 +217,9 @@ TEST_F(Pictures, OptionsOfAConversionThatMeanNothingAreRefused) {
   refused("--short-side 0", "--short-side 0: it must be in 1 to 65500");
   refused("--quality 80", "--quality 80: pictures stay as they are; give --short-side too");
   refused("--short-side 8 --quality 101", "--quality 101: it must be in 1 to 100");
+  const Outcome o = crossbow("convert " + data_.spec() + " tar:copy --short-side 8");
+  EXPECT_EQ(o.code, 2);
+  expect_says(o.err, "are of one size, and stay so");
   EXPECT_FALSE(std::filesystem::exists(path("copy")));
 }
 

@@ -185,6 +185,12 @@ TEST_F(RowsProgram, AreNotConvertedOverFilesOrIntoOtherFormats) {
   write("packed.bz2", "");
   expect_says(crossbow("convert libsvm:set libsvm:packed").err,
               "packed.t would become the test set of packed.bz2; choose another name");
+  for (const std::string of : {"set", "packed"}) {
+    expect_says(crossbow("convert libsvm:set libsvm:" + of + ".t").err,
+                of + ".t would become the test set of " + of);
+  }
+  std::filesystem::create_directory(path("folder"));
+  expect_says(crossbow("convert libsvm:set libsvm:folder/").err, "is a folder; name a file in it");
   expect_says(crossbow("convert digits libsvm:x").err, "FROM 'digits': it is a set of images");
   EXPECT_EQ(crossbow("convert libsvm:set libsvm:no/folder").code, 1);
   EXPECT_EQ(crossbow("convert digits").code, 2);

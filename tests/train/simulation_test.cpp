@@ -6,6 +6,7 @@
 
 #include "support/error_text.h"
 #include "support/node_states.h"
+#include "support/odd_files.h"
 #include "support/text.h"
 #include "sync/sync.h"
 #include "train/checkpoints.h"
@@ -178,6 +179,15 @@ TEST_F(Simulation, ReadsRecordedTimes) {
   expect_says(error_of([&] { pace_of(o); }), "its number 2 is '-1'");
   std::ofstream(path) << "\n";
   expect_says(error_of([&] { pace_of(o); }), "there is no time in it");
+  for (const auto& odd : testing::odd_files(runs_.path())) {
+    o.step_times = "recorded:" + odd.path.string();
+    expect_says(error_of([&] { pace_of(o); }), odd.reason);
+  }
+}
+
+TEST_F(Simulation, AnEmptyPathIsRefused) {
+  expect_says(refusal("sgp", [&](TrainOptions& o) { o.step_times = "recorded:"; }), "no file");
+  expect_says(refusal("sgp", [&](TrainOptions& o) { o.init = ""; }), "`init`: it is empty");
 }
 
 }  // namespace
