@@ -314,6 +314,7 @@ class NoisySearch : public testing::ScriptedSearch {
     LearnerSearch search(config, graph, memory, script, silent);
     Arrangement now{1, 1};
     search.resume(now, /*settled=*/false, {}, noise_scale);
+    search.limit(2);
     for (int64_t segment = 0; !search.settled() && segment < 1000; ++segment) {
       search.begin_segment();
       search.progress(5);
