@@ -39,6 +39,19 @@ install_packages() {
     die "apt-get could not install ${missing[*]}: its message above says why"
 }
 
+# install_wheels WHAT FOLDER PACKAGE...: from PyPI into a virtual environment, unless these are there.
+# One that was interrupted begins anew.
+install_wheels() {
+  local what=$1 folder=$2
+  shift 2
+  [ "$(cat "$folder/installed" 2>/dev/null)" != "$*" ] || return 0
+  python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3 python3-venv ca-certificates
+  say "Fetching $what from PyPI into $folder"
+  python3 -m venv --clear "$folder" && "$folder/bin/pip" install -q "$@" ||
+    die "pip could not fetch $what: its message above says why"
+  echo "$*" > "$folder/installed"
+}
+
 # configure PRESET: unless it was since the presets or the system's packages changed. What CMake did not
 # find may be there since, such as MPI.
 configure() {
