@@ -496,7 +496,21 @@ TEST_F(PictureSet, PicturesThatCannotBeDecodedAreNamed) {
   EXPECT_NE(bad[1].find("val/cow/8.jpg: this is neither"), std::string::npos);
 }
 
-class WritePictures : public PictureSet {};
+class WritePictures : public PictureSet {
+ protected:
+  /// As a conversion leaves its folder that has not come to its end.
+  static void interrupt(const fs::path& copy) {
+    const std::string job = read_text_file(copy / ".crossbow-convert", 1 << 20);
+    write_file_atomically(copy / ".crossbow-convert", job.substr(0, job.find("whole")));
+  }
+  static std::vector<fs::path> tars_in(const fs::path& copy) {
+    std::vector<fs::path> tars;
+    for (const auto& entry : fs::directory_iterator(copy)) {
+      if (entry.path().extension() == ".tar") tars.push_back(entry.path());
+    }
+    return tars;
+  }
+};
 
 TEST_F(WritePictures, LeavesOutWhatCannotBeDecodedIfAsked) {
   add_folders();
@@ -571,8 +585,7 @@ TEST_F(WritePictures, GoesOnWhereItWasInterrupted) {
   const fs::path copy = beside("copy");
   write_pictures(*set, "set", copy, {.container = Container::files});
   fs::remove(copy / "train" / "bee" / "00000002.jpg");
-  const std::string job = read_text_file(copy / ".crossbow-convert", 1 << 20);
-  write_file_atomically(copy / ".crossbow-convert", job.substr(0, job.find("whole")));
+  interrupt(copy);
   EXPECT_ERROR(open_dataset("imagenet:" + copy.string()), "was interrupted: call that again");
   EXPECT_ERROR(open_dataset("imagefolder:" + copy.string()), "was interrupted: call that again");
   const Written again = write_pictures(*set, "set", copy, {.container = Container::files});
@@ -587,11 +600,8 @@ TEST_F(WritePictures, SaysThatArchivesAreNotAllThereYet) {
   add_folders();
   const fs::path copy = beside("copy");
   write_pictures(*open("imagenet"), "set", copy, {.container = Container::tar});
-  for (const auto& entry : fs::directory_iterator(copy)) {
-    if (entry.path().extension() == ".tar") fs::remove(entry.path());
-  }
-  const std::string job = read_text_file(copy / ".crossbow-convert", 1 << 20);
-  write_file_atomically(copy / ".crossbow-convert", job.substr(0, job.find("whole")));
+  for (const fs::path& tar : tars_in(copy)) fs::remove(tar);
+  interrupt(copy);
   EXPECT_ERROR(open_dataset("tar:" + copy.string()), "was interrupted: call that again");
 }
 
@@ -610,10 +620,7 @@ TEST_F(WritePictures, TarsAreToldFromRecordsByTheirNames) {
   add_folders();
   const fs::path copy = beside("copy");
   write_pictures(*open("imagenet"), "set", copy, {.container = Container::tar});
-  std::vector<fs::path> tars;
-  for (const auto& entry : fs::directory_iterator(copy)) {
-    if (entry.path().extension() == ".tar") tars.push_back(entry.path());
-  }
+  const std::vector<fs::path> tars = tars_in(copy);
   for (const fs::path& tar : tars) {  // as TFRecords are numbered
     const std::string part = tar.filename().string().starts_with("train") ? "train" : "val";
     fs::rename(tar, copy / (part + "-00000-of-00001.tar"));

@@ -285,16 +285,16 @@ TEST_F(OneLearnerChange, ALearnerThatStaysAloneKeepsTheirMomentum) {
 TEST_F(LearnerChanges, OnlyNumbersThatExchangeAreTried) {
   if (physical_cores() == 1) GTEST_SKIP() << "one core leaves nothing to choose";
   TrainOptions o = options("run", "local-sgd");
-  Checkpoint before;
-  before.position.arrangement = {1, 1};
-  for (const Checkpoint* from : {static_cast<const Checkpoint*>(nullptr), &std::as_const(before)}) {
-    const auto teams_with = [&](int64_t period) {
-      o.sync_period = period;
-      const RunConfig config = resolve(o, Recipe{});
-      return fitted(config, *data::open_dataset(*o.data), from).teams.size();
-    };
-    EXPECT_GT(teams_with(6), 1u);
-    EXPECT_EQ(teams_with(1000), 1u);
+  const auto teams_with = [&](int64_t period, const Checkpoint* from) {
+    o.sync_period = period;
+    const RunConfig config = resolve(o, Recipe{});
+    return fitted(config, *data::open_dataset(*o.data), from).teams.size();
+  };
+  Checkpoint resumed;
+  resumed.position.arrangement = {1, 1};
+  for (const Checkpoint* from : {static_cast<Checkpoint*>(nullptr), &resumed}) {
+    EXPECT_GT(teams_with(6, from), 1u);
+    EXPECT_EQ(teams_with(1000, from), 1u);
   }
 }
 
