@@ -133,6 +133,19 @@ double measure(const PreparedKernel& kernel, Samples& samples, int copies) {
   return seconds / runs;
 }
 
+/// What the plan adds where `kernel` reads what others compute otherwise than it is offered.
+std::vector<PreparedKernel> conversions(const PrepareContext& c, const PreparedKernel& kernel) {
+  std::vector<PreparedKernel> all;
+  for (size_t i = 0; i < c.offered.size(); ++i) {
+    const std::optional<Layout>& offered = c.offered[i];
+    if (!offered || *offered == kernel.inputs[i]) continue;
+    if (c.graph.node(c.node.inputs[i]).op->name == "parameter") continue;  // yet to be settled
+    all.push_back(KernelRegistry::of(c.device.kernels())
+                      .reorder(*offered, kernel.inputs[i], c.threads));
+  }
+  return all;
+}
+
 }  // namespace
 
 double measure(const PreparedKernel& kernel, Device& device) {
@@ -145,12 +158,24 @@ PreparedKernel choose(const PrepareContext& context, const std::string& key,
   if (candidates.empty()) fail("layer {}: no implementation for {}", context.node.name, key);
   if (candidates.size() == 1 || !context.chooser) return std::move(candidates.front());
   std::vector<std::string> names;
-  for (const PreparedKernel& c : candidates) names.push_back(c.implementation);
+  for (const PreparedKernel& k : candidates) names.push_back(k.implementation);
   const int copies = context.crowded ? context.device.crowd() : 1;
-  const std::string among = copies > 1 ? fmt::format("{}, {} at a time", key, copies) : key;
+  std::string among = copies > 1 ? fmt::format("{}, {} at a time", key, copies) : key;
+  std::vector<std::vector<PreparedKernel>> added(candidates.size());
+  const bool alike = std::ranges::all_of(
+      candidates, [&](const PreparedKernel& k) { return k.inputs == candidates[0].inputs; });
+  for (size_t i = 0; i < candidates.size() && !alike; ++i) {
+    added[i] = conversions(context, candidates[i]);
+  }
+  if (std::ranges::any_of(added, [](const auto& kernels) { return !kernels.empty(); })) {
+    among += fmt::format(", of {}", context.offered_or_plain(0).str());
+  }
   Samples samples(context.device);
-  return std::move(candidates[context.chooser->choose(
-      among, names, [&](size_t i) { return measure(candidates[i], samples, copies); })]);
+  return std::move(candidates[context.chooser->choose(among, names, [&](size_t i) {
+    double seconds = measure(candidates[i], samples, copies);
+    for (const PreparedKernel& kernel : added[i]) seconds += measure(kernel, samples, copies);
+    return seconds;
+  })]);
 }
 
 }  // namespace crossbow

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "core/error.h"
+#include "graph/source.h"
+#include "ops/activation.h"
 #include "support/late_device.h"
 
 namespace crossbow::testing {
@@ -41,6 +43,57 @@ TEST(Measure, PassesOnWhatAKernelFailsWith) {
   float seen = 0;
   EXPECT_THROW(measure(slow_kernel(std::chrono::milliseconds(0), seen), find_device("late")),
                Error);
+}
+
+/// Asks what each candidate takes.
+class AskingChooser : public AlgorithmChooser {
+ public:
+  size_t choose(const std::string& asked, std::span<const std::string> candidates,
+                const std::function<double(size_t)>& measure) override {
+    key = asked;
+    for (size_t i = 0; i < candidates.size(); ++i) seconds.push_back(measure(i));
+    return 0;
+  }
+
+  std::string key;
+  std::vector<double> seconds;
+};
+
+PreparedKernel idle_kernel(const Layout& input) {
+  PreparedKernel kernel{{input}, {}};
+  kernel.bind = [](const Operands&) -> Call { return [](const Step&) {}; };
+  return kernel;
+}
+
+AskingChooser asked(Tensor x, const std::vector<Layout>& candidates) {
+  relu(x);
+  const std::optional<Layout> offered = Layout::plain(x.shape(), DType::f32);
+  std::vector<PreparedKernel> kernels;
+  for (const Layout& layout : candidates) kernels.push_back(idle_kernel(layout));
+  AskingChooser chooser;
+  choose({*x.graph, x.graph->nodes().back(), {&offered, 1}, {}, find_device("cpu"), DType::f32, false, 1,
+          false, &chooser},
+         "relu", kernels);
+  return chooser;
+}
+
+TEST(Choose, CountsTheConversionsOfWhatIsOffered) {
+  Graph graph;
+  const Tensor x = input(graph, {8, 64, 32, 32});
+  const Layout plain = Layout::plain(x.shape(), DType::f32);
+  const Layout channels_last = Layout::channels_last(x.shape(), DType::f32);
+  const AskingChooser mixed = asked(x, {plain, channels_last});
+  EXPECT_GT(mixed.seconds[1], 20 * mixed.seconds[0]);
+  EXPECT_EQ(mixed.key, "relu, of " + plain.str());
+  EXPECT_EQ(asked(x, {channels_last, channels_last}).key, "relu");
+}
+
+/// Weights will lie as their gradient's kernel wants.
+TEST(Choose, DoesNotCountTheConversionsOfParameters) {
+  Graph graph;
+  const Tensor w = parameter(graph, {64, 64, 32, 32}, Initialiser::constant(0), "w");
+  const Layout plain = Layout::plain(w.shape(), DType::f32);
+  EXPECT_EQ(asked(w, {plain, Layout::channels_last(w.shape(), DType::f32)}).key, "relu");
 }
 
 }  // namespace

@@ -121,41 +121,54 @@ bool is_fallback(const std::string& implementation) {
          implementation.starts_with("x64:gemm:");
 }
 
-/// Tries `make(desc)` with the library's own choice of layout and with the offered one, if that is
-/// not empty, and keeps the offered one where that costs no worse an implementation.
+/// What `make` makes of `asked`, if the library has more for that than a fallback, else of `any`.
 template <typename Make>
-auto with_offered(const Desc& offered, const Desc& any, Make make) {
-  const auto free_choice = make(any);
-  if (!offered) return free_choice;
+auto if_implemented(const Desc& asked, const Desc& any, Make make) {
+  if (!asked) return make(any);
   try {
-    auto as_offered = make(offered);
-    if (!is_fallback(onednn::implementation(as_offered))) return as_offered;
+    auto as_asked = make(asked);
+    if (!is_fallback(onednn::implementation(as_asked))) return as_asked;
   } catch (const dnnl::error&) {
     // No implementation for that layout.
   }
-  return free_choice;
+  return make(any);
 }
 
-template <typename Make>
-auto with_offered_layout(const std::optional<Layout>& offered, const Shape& shape, DType dtype,
-                         Make make) {
-  return with_offered(offered ? onednn::desc_of(offered->with_dtype(dtype)) : Desc(),
-                      onednn::desc_any(shape, dtype), make);
+/// `prepare(first)` with the first input as the library would have it; and as it is offered, if that
+/// gets another implementation than that. (oneDNN's kernels for AMX take channels last only.)
+template <typename Prepare>
+void add_by_layout(std::vector<PreparedKernel>& candidates, const PrepareContext& c, DType dtype,
+                   Prepare prepare) {
+  const auto attempt = [&](const Desc& first) -> std::optional<PreparedKernel> {
+    try {
+      return prepare(first);
+    } catch (const dnnl::error&) {
+      return {};  // not implemented on this processor, or for that layout
+    }
+  };
+  std::optional<PreparedKernel> free = attempt(onednn::desc_any(c.input_type(0).shape, dtype));
+  if (!free) return;
+  std::optional<PreparedKernel> offered;
+  if (c.offered[0]) offered = attempt(onednn::desc_of(c.offered[0]->with_dtype(dtype)));
+  const bool same = offered && offered->implementation == free->implementation;
+  if (!same) candidates.push_back(*std::move(free));
+  if (same || (offered && !is_fallback(offered->implementation))) {
+    candidates.push_back(*std::move(offered));
+  }
 }
 
-/// The prepared kernels of all algorithms that the library has for this layer.
+/// The best of all that the library has for this layer, by `prepare(variant, algorithm, first)`.
 template <typename Prepare>
 PreparedKernel best(const PrepareContext& c, const Geometry& g, Prepare prepare) {
   std::vector<PreparedKernel> candidates;
   for (const Geometry& variant : g.variants()) {
+    const size_t begin = candidates.size();
     for (dnnl::algorithm algorithm : variant.algorithms()) {
-      try {
-        candidates.push_back(prepare(variant, algorithm));
-        if (variant.dtype != g.dtype) candidates.back().implementation += " in f32";
-      } catch (const dnnl::error&) {
-        // Not implemented on this processor.
-      }
+      add_by_layout(candidates, c, variant.dtype,
+                    [&](const Desc& first) { return prepare(variant, algorithm, first); });
     }
+    if (variant.dtype == g.dtype) continue;
+    for (size_t i = begin; i < candidates.size(); ++i) candidates[i].implementation += " in f32";
   }
   return choose(c, g.key, std::move(candidates));
 }
@@ -166,11 +179,9 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
   const bool with_bias = c.node.has_input(2);
   const Layout bias = with_bias ? Layout::plain(c.input_type(2).shape, DType::f32) : Layout{};
   const Desc bias_desc = with_bias ? onednn::desc_of(bias) : Desc();
-  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
-    const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
-      return onednn::conv_forward(algorithm, src, g.weights_any(g.dtype), bias_desc,
-                                  onednn::desc_any(g.y, g.dtype), g.window);
-    });
+  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm, const Desc& src) {
+    const auto desc = onednn::conv_forward(algorithm, src, g.weights_any(g.dtype), bias_desc,
+                                           onednn::desc_any(g.y, g.dtype), g.window);
     const WeightsDoor door(g, desc.weights_desc());
     const auto weights = onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc());
     std::vector wires{onednn::input(0, DNNL_ARG_SRC, desc.src_desc()), weights,
@@ -188,11 +199,9 @@ PreparedKernel prepare_conv2d(const PrepareContext& c) {
 PreparedKernel prepare_grad_input(const PrepareContext& c) {
   const auto& a = c.node.attrs<Conv2dGradAttributes>();
   const Geometry geometry(c, a, a.shape, c.input_type(1).shape, c.input_type(0).shape);
-  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
-    const auto desc = with_offered_layout(c.offered[0], g.y, g.dtype, [&](const Desc& diff_dst) {
-      return onednn::conv_backward_data(algorithm, onednn::desc_any(g.x, g.dtype),
-                                        g.weights_any(g.dtype), diff_dst, g.window);
-    });
+  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm, const Desc& diff_dst) {
+    const auto desc = onednn::conv_backward_data(algorithm, onednn::desc_any(g.x, g.dtype),
+                                                 g.weights_any(g.dtype), diff_dst, g.window);
     const WeightsDoor door(g, desc.weights_desc());
     const auto weights = onednn::input(1, DNNL_ARG_WEIGHTS, desc.weights_desc());
     return through(door,
@@ -214,13 +223,12 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   const Layout bias = a.with_bias ? Layout::plain(c.node.outputs[1].shape, DType::f32) : Layout{};
   const Desc bias_desc = a.with_bias ? onednn::desc_of(bias) : Desc();
   const Desc required = c.required[0] ? geometry.weights_desc(*c.required[0]) : Desc();
-  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm) {
-    const auto desc = with_offered_layout(c.offered[0], g.x, g.dtype, [&](const Desc& src) {
-      return with_offered(required, g.weights_any(DType::f32), [&](const Desc& weights) {
-        return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
-                                             onednn::desc_any(g.y, g.dtype), g.window);
-      });
-    });
+  return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm, const Desc& src) {
+    const auto desc =
+        if_implemented(required, g.weights_any(DType::f32), [&](const Desc& weights) {
+          return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
+                                               onednn::desc_any(g.y, g.dtype), g.window);
+        });
     const WeightsDoor door(g, desc.diff_weights_desc());
     PreparedKernel kernel{
         {onednn::layout_of(desc.src_desc()), onednn::layout_of(desc.diff_dst_desc())},
