@@ -70,6 +70,17 @@ void expect_loss(const ModelSpec& spec) {
   }
 }
 
+/// A model that takes no rows of numbers gets none.
+void expect_images(const Model& model, const ModelSpec& spec) {
+  if (model.sparse_rows || spec.image.rank() != 1) return;
+  std::vector<std::string_view> fit;
+  for (const Model* m : all_models()) {
+    if (m->sparse_rows && m->default_groups.empty() == spec.groups.empty()) fit.push_back(m->name);
+  }
+  fail_usage("the model '{}' learns images, but each sample is a row of {} numbers: choose {}",
+             model.name, spec.image[0], fmt::join(fit, " or "));
+}
+
 /// The loss and, times their weights, those of the auxiliary heads.
 Tensor objective_of(const NetOutputs& outputs, Tensor loss, Tensor labels, const ModelSpec& spec) {
   Graph& graph = *loss.graph;
@@ -160,6 +171,7 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
 
 Graph build_model(std::string_view name, const ModelSpec& asked) {
   const Model& model = find_model(name);
+  expect_images(model, asked);
   ModelSpec spec = asked;
   spec.options = with_options_of(name, asked.options);
   if (model.options_help.empty()) ModelOptions(model.name, spec.options).finish();

@@ -164,7 +164,11 @@ TEST(Models, ImagesThatDoNotFitAreRefusedByName) {
             "the model 'lenet' is for images of 16 to 128 pixels a side, not 12x12; scale a "
             "folder's images with `image-size`, or choose resnet-20");
   EXPECT_EQ(error_of([] { build_model("resnet-20", {.image = {300}}); }),
-            "layer conv: x must be [N, C, H, W], not [16, 300]");
+            "the model 'resnet-20' learns images, but each sample is a row of 300 numbers: choose "
+            "logistic or mlp");
+  EXPECT_EQ(error_of([] { build_model("lenet", {.image = {9}, .classes = 1, .groups = {4, 5}}); }),
+            "the model 'lenet' learns images, but each sample is a row of 9 numbers: choose "
+            "factorisation");
 }
 
 /// Checkpoints and exports rely on the names.
