@@ -11,7 +11,7 @@ import signal
 import sys
 
 from bench import CROSSBOW, PEERS_PYTHON, ROOT, listed, parser_of, run_main
-from bench.learning import accuracy, choice, defaults, efficiency, large, names, pictures, report, tasks
+from bench.learning import accuracy, choice, defaults, efficiency, large, linear, names, pictures, report, tasks
 from bench.learning.results import Results
 from bench.learning.runner import Runner
 
@@ -27,6 +27,7 @@ Examples:
   nice -n 19 python3 -m bench.learning accuracy --mnist DIR --stages tune may share it
   python3 -m bench.learning accuracy --mnist DIR                          the rest, on an idle one
   python3 -m bench.learning accuracy --cifar DIR --sides crossbow-1,pytorch
+  python3 -m bench.learning linear                                        trains nothing: a minute
   python3 -m bench.learning report --out build/learning/report.md         tables, plots beside them
 """
 
@@ -141,11 +142,13 @@ def parse_arguments():
     add_pictures(commands)
     add_choice(commands)
     add_accuracy(commands)
+    about = "What the noise scale says of k learners on a quadratic loss, where all can be computed"
+    commands.add_parser("linear", help=about, description=about + ": a table. It takes a minute.")
     add = add_command(commands, "report", "Markdown tables of all results, and plots")
     about = "write there, with plots as FILE-*.svg (default: standard output, no plots)"
     add("--out", type=pathlib.Path, metavar="FILE.md", help=about)
     args = parser.parse_args()
-    if args.command != "report":
+    if args.command not in ("report", "linear"):
         check(args, parser.error)
     return args
 
@@ -199,6 +202,8 @@ def main():
     args = parse_arguments()
     if args.command == "report":
         return report.write(Results(args.results), args.out)
+    if args.command == "linear":
+        return print(linear.report())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     runner = Runner(args, Results(args.results))
     stages = {

@@ -37,6 +37,36 @@ TEST(NoiseScale, UndoesWhatMomentumDoesToBoth) {
   EXPECT_DOUBLE_EQ(scale.signal, 1);
 }
 
+/// Weights that hover about a quadratic's minimum have gradients, though nothing is left to be
+/// learned. Of their square momenta leave (1 − μ)² / (1 + μ)²: docs/learning.md.
+TEST(NoiseScale, OfMomentaHardlyCountsTheGradientsThatNoiseCauses) {
+  constexpr int kDirections = 4000, kSteps = 31, kMeasurements = 24;
+  constexpr float kMomentum = 0.9f, kRate = 1;  // times the curvature, which is 1
+  Rng rng(3, Purpose::synthetic);
+  std::vector<float> x(kDirections);
+  std::array<std::vector<float>, 2> momenta;
+  for (std::vector<float>& v : momenta) v.resize(kDirections);
+  NoiseScale of_gradients, of_momenta;
+  for (int step = 1; step <= (10 + kMeasurements) * kSteps; ++step) {
+    double gradients = 0, mean_gradients = 0, squares = 0, mean_squares = 0;
+    for (int i = 0; i < kDirections; ++i) {
+      const std::array<float, 2> g{x[i] + rng.gaussian(), x[i] + rng.gaussian()};
+      for (int j : {0, 1}) momenta[j][i] = kMomentum * momenta[j][i] + g[j];
+      const float mean_g = (g[0] + g[1]) / 2, mean_v = (momenta[0][i] + momenta[1][i]) / 2;
+      gradients += (g[0] * g[0] + g[1] * g[1]) / 2;
+      mean_gradients += mean_g * mean_g;
+      squares += (momenta[0][i] * momenta[0][i] + momenta[1][i] * momenta[1][i]) / 2;
+      mean_squares += mean_v * mean_v;
+      x[i] -= kRate * mean_v;
+    }
+    if (step <= 10 * kSteps || step % kSteps != 0) continue;
+    of_gradients.add(gradients, mean_gradients, 2, 0);
+    of_momenta.add(squares, mean_squares, 2, kMomentum);
+  }
+  EXPECT_NEAR(of_momenta.noise, of_gradients.noise, 0.05 * of_gradients.noise);
+  EXPECT_NEAR(of_gradients.signal / of_momenta.signal, 361, 40);
+}
+
 TEST(NoiseScale, IsInfiniteWithoutASignal) {
   NoiseScale scale;
   for (int i = 0; i < 4; ++i) scale.add(6, 1, 2, 0);
