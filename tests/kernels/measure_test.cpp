@@ -71,8 +71,16 @@ AskingChooser asked(Tensor x, const std::vector<Layout>& candidates) {
   std::vector<PreparedKernel> kernels;
   for (const Layout& layout : candidates) kernels.push_back(idle_kernel(layout));
   AskingChooser chooser;
-  choose({*x.graph, x.graph->nodes().back(), {&offered, 1}, {}, find_device("cpu"), DType::f32, false, 1,
-          false, &chooser},
+  choose({*x.graph,
+          x.graph->nodes().back(),
+          {&offered, 1},
+          {},
+          find_device("cpu"),
+          DType::f32,
+          false,
+          1,
+          false,
+          &chooser},
          "relu", kernels);
   return chooser;
 }
