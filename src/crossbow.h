@@ -10,6 +10,8 @@
 #include "models/loss.h"              // IWYU pragma: export
 #include "models/model.h"             // IWYU pragma: export
 #include "ops/activation.h"           // IWYU pragma: export
+#include "ops/adaptive_pool.h"        // IWYU pragma: export
+#include "ops/dense.h"                // IWYU pragma: export
 #include "ops/dropout.h"              // IWYU pragma: export
 #include "ops/elementwise.h"          // IWYU pragma: export
 #include "ops/gelu.h"                 // IWYU pragma: export

@@ -109,8 +109,7 @@ void print_nodes(const Graph& graph) {
   std::set<int32_t> counted;
   for (const Node& node : graph.nodes()) {
     if (node.op->name == "parameter" || node.op->name == "state") continue;
-    int64_t parameters = 0;
-    bool frozen = false;
+    int64_t parameters = 0, frozen = 0;
     std::string reads;
     for (const Value v : node.inputs) {
       if (!v) continue;
@@ -118,15 +117,19 @@ void print_nodes(const Graph& graph) {
       if (from.op->name == "state") continue;
       if (from.op->name == "parameter") {
         if (!counted.insert(v.node).second) continue;
-        parameters += from.outputs[0].shape.elements();
-        frozen = from.attrs<ParameterAttributes>().frozen;
+        const int64_t elements = from.outputs[0].shape.elements();
+        parameters += elements;
+        if (from.attrs<ParameterAttributes>().frozen) frozen += elements;
       } else {
         reads += (reads.empty() ? "" : ", ") + from.name;
       }
     }
+    const std::string of_them = frozen == 0 ? ""
+                                : frozen == parameters
+                                    ? " frozen"
+                                    : fmt::format(" ({} frozen)", grouped(frozen));
     const std::string count =
-        parameters > 0 ? fmt::format(" {:>10}{}", grouped(parameters), frozen ? " frozen" : "")
-                       : "";
+        parameters > 0 ? fmt::format(" {:>10}{}", grouped(parameters), of_them) : "";
     put_row(stdout, node.name, kName,
             fmt::format(" {:<24} {:<18}{}", fused_name(node), node.outputs[0].shape.str(), count));
     if (!reads.empty()) put_wrapped(stdout, "  ", reads);

@@ -85,7 +85,10 @@ std::string augmentation_text(const Recipe& r) {
 std::string schedule_text(const Recipe& r) {
   std::string text = r.lr_schedule;
   if (!r.lr_milestones.empty()) {
-    text += fmt::format(", times {} at epochs {}", r.lr_gamma, fmt::join(r.lr_milestones, ", "));
+    text +=
+        r.lr_schedule == "step"
+            ? fmt::format(", times {} every {} epochs", r.lr_gamma, r.lr_milestones[0])
+            : fmt::format(", times {} at epochs {}", r.lr_gamma, fmt::join(r.lr_milestones, ", "));
   }
   if (r.warmup > 0) text += fmt::format(", after {} epochs of warm-up", r.warmup);
   return text;

@@ -5,7 +5,7 @@
 
 namespace crossbow {
 
-/// Trained values.
+/// Values that a net trains or keeps frozen.
 int64_t parameter_count(const Graph& graph);
 /// Floating-point operations of one run, a multiply-add counted as two; what ops call negligible is
 /// left out.

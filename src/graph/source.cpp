@@ -1,5 +1,6 @@
 #include "graph/source.h"
 
+#include "core/batch_format.h"
 #include "core/error.h"
 #include "graph/op.h"
 
@@ -32,6 +33,19 @@ std::shared_ptr<const Attributes> frozen(const Node& source) {
   return attributes;
 }
 
+template <typename Base>
+std::shared_ptr<const Attributes> with_batch(const Node& source, int64_t batch) {
+  auto attributes = std::make_shared<Typed<Base>>(source.attrs<Typed<Base>>());
+  attributes->type.shape = attributes->type.shape.with_batch(batch);
+  return attributes;
+}
+
+void expect_slot(int slot) {
+  if (slot < 0 || slot >= static_cast<int>(kFields)) {
+    fail("a batch has fields 0 to {}, and no {}", kFields - 1, slot);
+  }
+}
+
 const Op& kInput = register_op({.name = "input", .infer = infer_typed<InputAttributes>});
 const Op& kParameter =
     register_op({.name = "parameter", .infer = infer_typed<ParameterAttributes>});
@@ -41,6 +55,7 @@ const Op& kFill = register_op({.name = "fill", .infer = infer_typed<FillAttribut
 }  // namespace
 
 Tensor input(Graph& graph, Shape shape, int slot, DType dtype, std::string name) {
+  expect_slot(slot);
   InputAttributes a;
   a.slot = slot;
   return append_source(graph, kInput, {shape, dtype}, a, std::move(name));
@@ -48,6 +63,7 @@ Tensor input(Graph& graph, Shape shape, int slot, DType dtype, std::string name)
 
 Tensor pixels(Graph& graph, Shape shape, const Normalisation& normalisation, int slot,
               std::string name) {
+  expect_slot(slot);
   if (shape.rank() != 4 || shape[1] > 3) {
     fail("pixels lie in 1 to 3 channels of images, not in shape {}", shape.str());
   }
@@ -75,10 +91,17 @@ Tensor fill(Graph& graph, Shape shape, float value) {
   return append_source(graph, kFill, {shape}, a, "constant");
 }
 
-std::shared_ptr<const Attributes> input_attributes_with_batch(const Node& node, int64_t batch) {
-  auto attributes = std::make_shared<Typed<InputAttributes>>(node.attrs<Typed<InputAttributes>>());
-  attributes->type.shape = attributes->type.shape.with_batch(batch);
-  return attributes;
+Tensor fill_like(Tensor rows, float value) {
+  FillAttributes a;
+  a.value = value;
+  a.by_row = true;
+  return append_source(*rows.graph, kFill, {rows.shape()}, a, "constant");
+}
+
+std::shared_ptr<const Attributes> source_attributes_with_batch(const Node& node, int64_t batch) {
+  if (node.op == &kInput) return with_batch<InputAttributes>(node, batch);
+  const bool by_row = node.op == &kFill && node.attrs<FillAttributes>().by_row;
+  return by_row ? with_batch<FillAttributes>(node, batch) : nullptr;
 }
 
 std::shared_ptr<const Attributes> frozen_attributes(const Node& source) {

@@ -51,9 +51,11 @@ struct StateAttributes : Attributes {
 
 struct FillAttributes : Attributes {
   float value = 0;
+  bool by_row = false;  // the first dimension is that of a batch
 };
 
-/// A batch that the step feeds: row-major, NCHW. `slot` is its index in Step::inputs.
+/// A batch that the step feeds: row-major, NCHW. `slot` is its index in Step::inputs, below
+/// kFields.
 Tensor input(Graph& graph, Shape shape, int slot = 0, DType dtype = DType::f32,
              std::string name = "input");
 /// The same of pixels, which the step feeds as bytes: the tensor has their normalised values.
@@ -64,11 +66,13 @@ Tensor parameter(Graph& graph, Shape shape, Initialiser initialiser, std::string
 /// A tensor that training carries along but does not differentiate (running statistics). The only
 /// values that a kernel may change in place as a side effect.
 Tensor state(Graph& graph, Shape shape, float value, std::string name);
-/// An input node's attributes for another number of rows.
-std::shared_ptr<const Attributes> input_attributes_with_batch(const Node& node, int64_t batch);
+/// The node's attributes for another number of rows; null if that does not change them.
+std::shared_ptr<const Attributes> source_attributes_with_batch(const Node& node, int64_t batch);
 /// Of a parameter or a state, one that keeps its values.
 std::shared_ptr<const Attributes> frozen_attributes(const Node& source);
-/// Every element the same constant.
+/// Every element the same constant. For constants with a batch dimension see fill_like.
 Tensor fill(Graph& graph, Shape shape, float value);
+/// Shaped as `rows`, at any number of rows.
+Tensor fill_like(Tensor rows, float value);
 
 }  // namespace crossbow

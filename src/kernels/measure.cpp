@@ -133,17 +133,38 @@ double measure(const PreparedKernel& kernel, Samples& samples, int copies) {
   return seconds / runs;
 }
 
-/// What the plan adds where `kernel` reads what others compute otherwise than it is offered.
-std::vector<PreparedKernel> conversions(const PrepareContext& c, const PreparedKernel& kernel) {
-  std::vector<PreparedKernel> all;
-  for (size_t i = 0; i < c.offered.size(); ++i) {
-    const std::optional<Layout>& offered = c.offered[i];
-    if (!offered || *offered == kernel.inputs[i]) continue;
-    if (c.graph.node(c.node.inputs[i]).op->name == "parameter") continue;  // yet to be settled
-    all.push_back(KernelRegistry::of(c.device.kernels())
-                      .reorder(*offered, kernel.inputs[i], c.threads));
+bool is_parameter(const PrepareContext& c, size_t input) {
+  return c.graph.node(c.node.inputs[input]).op->name == "parameter";
+}
+
+struct Conversion {
+  Layout from, to;
+};
+
+/// What the plan may add before `kernel`: for what others compute, from what is offered; for
+/// weights, if they are not read in f32. (How these will lie is not known yet.) What several
+/// readers share counts for each of them.
+std::vector<Conversion> conversions(const PrepareContext& c, const PreparedKernel& kernel) {
+  std::vector<Conversion> all;
+  for (size_t i = 0; i < c.node.inputs.size(); ++i) {
+    if (!c.node.inputs[i]) continue;
+    const Layout& read = kernel.inputs[i];
+    if (is_parameter(c, i)) {
+      if (read.dtype != DType::f32) all.push_back({read.with_dtype(DType::f32), read});
+    } else if (c.offered[i] && *c.offered[i] != read) {
+      all.push_back({*c.offered[i], read});
+    }
   }
   return all;
+}
+
+/// Of all that others compute.
+std::string offered_text(const PrepareContext& c) {
+  std::string text;
+  for (size_t i = 0; i < c.offered.size(); ++i) {
+    if (c.offered[i] && !is_parameter(c, i)) text += ", of " + c.offered[i]->str();
+  }
+  return text;
 }
 
 }  // namespace
@@ -161,19 +182,21 @@ PreparedKernel choose(const PrepareContext& context, const std::string& key,
   for (const PreparedKernel& k : candidates) names.push_back(k.implementation);
   const int copies = context.crowded ? context.device.crowd() : 1;
   std::string among = copies > 1 ? fmt::format("{}, {} at a time", key, copies) : key;
-  std::vector<std::vector<PreparedKernel>> added(candidates.size());
+  std::vector<std::vector<Conversion>> added(candidates.size());
   const bool alike = std::ranges::all_of(
       candidates, [&](const PreparedKernel& k) { return k.inputs == candidates[0].inputs; });
   for (size_t i = 0; i < candidates.size() && !alike; ++i) {
     added[i] = conversions(context, candidates[i]);
   }
-  if (std::ranges::any_of(added, [](const auto& kernels) { return !kernels.empty(); })) {
-    among += fmt::format(", of {}", context.offered_or_plain(0).str());
-  }
+  const bool converts = std::ranges::any_of(added, [](const auto& all) { return !all.empty(); });
+  if (converts) among += offered_text(context);
   Samples samples(context.device);
+  const KernelRegistry& kernels = KernelRegistry::of(context.device.kernels());
   return std::move(candidates[context.chooser->choose(among, names, [&](size_t i) {
     double seconds = measure(candidates[i], samples, copies);
-    for (const PreparedKernel& kernel : added[i]) seconds += measure(kernel, samples, copies);
+    for (const auto& [from, to] : added[i]) {
+      seconds += measure(kernels.reorder(from, to, context.threads), samples, copies);
+    }
     return seconds;
   })]);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "ops/dense.h"
 #include "ops/scale_bias.h"
 #include "ops/sparse_dense.h"
@@ -33,8 +34,13 @@ PoolAttributes window(const Size2& kernel, const Size2& stride, const Padding& p
 
 Tensor conv2d(Tensor x, const Conv2d& layer, std::string name) {
   name = layer_name(*x.graph, name, "conv2d");
-  // Whatever does not fit here, the op's own rule reports.
-  const int64_t channels = x.shape()[1] / std::max<int64_t>(layer.groups, 1);
+  // Whatever else does not fit, the op's own rule reports.
+  const int64_t groups = std::max<int64_t>(layer.groups, 1);
+  if (x.shape().rank() == 4 && x.shape()[1] % groups != 0) {
+    fail("layer {}: {} groups do not divide the {} channels of x {}", name, groups, x.shape()[1],
+         x.shape().str());
+  }
+  const int64_t channels = x.shape()[1] / groups;
   const Shape shape{layer.filters, channels, layer.kernel.height, layer.kernel.width};
   const Tensor weight = parameter(*x.graph, shape, layer.weight_init, name + ".weight");
   Conv2dAttributes a;

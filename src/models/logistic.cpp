@@ -11,7 +11,7 @@ Tensor logits(Tensor x, const ModelSpec& spec) {
   // of a row, are seldom 0: the recipe's rate learns on 3x32x32, and has a loss of 16 instead of
   // 0.7 within six steps on 3x48x48. A net with pooling is what larger images need, so they are
   // refused rather than given a rate of their own.
-  if (x.shape().rank() > 2) expect_inputs("logistic", x.shape(), 4096);
+  if (x.shape().elements_from(2) > 1) expect_inputs("logistic", x.shape(), 4096);
   return dense(x, Dense{.outputs = spec.classes, .weight_init = Initialiser::constant(0)}, "fc");
 }
 

@@ -81,6 +81,20 @@ void expect_images(const Model& model, const ModelSpec& spec) {
              model.name, spec.image[0], fmt::join(fit, " or "));
 }
 
+/// What a net's function gives: tensors of its own graph, which has no inputs that no step feeds.
+void expect_own(const Graph& graph, const NetOutputs& outputs, size_t inputs) {
+  const auto is_own = [&](const Tensor& t) { return t && t.graph == &graph; };
+  const auto is_own_head = [&](const AuxiliaryHead& head) { return is_own(head.logits); };
+  if (!is_own(outputs.logits) || !std::ranges::all_of(outputs.auxiliary, is_own_head)) {
+    fail_usage("the model '{}' ends in a tensor that it has not made from its images",
+               graph.name());
+  }
+  if (graph.find("input").size() > inputs) {
+    fail_usage("the model '{}' has an input of its own, which no batch has numbers for",
+               graph.name());
+  }
+}
+
 /// The loss and, times their weights, those of the auxiliary heads.
 Tensor objective_of(const NetOutputs& outputs, Tensor loss, Tensor labels, const ModelSpec& spec) {
   Graph& graph = *loss.graph;
@@ -146,7 +160,9 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
   const Tensor labels =
       one_class ? input(graph, {spec.batch}, kLabels, DType::i32, "labels")
                 : input(graph, {spec.batch, spec.classes}, kLabels, DType::f32, "labels");
+  const size_t inputs = graph.find("input").size();
   const NetOutputs outputs = function(images);
+  expect_own(graph, outputs, inputs);
   const Tensor logits = outputs.logits;
   const Shape wanted{spec.batch, spec.classes};
   const bool one_logit = one_class && std::holds_alternative<BCEWithLogitsLoss>(spec.loss) &&
@@ -174,6 +190,7 @@ Graph build_model(std::string_view name, const ModelSpec& asked) {
   expect_images(model, asked);
   ModelSpec spec = asked;
   spec.options = with_options_of(name, asked.options);
+  if (!model.logits) fail_usage("the model '{}' is an empty function", model.name);
   if (model.options_help.empty()) ModelOptions(model.name, spec.options).finish();
   return classifier(
       model.name, [&](Tensor images) { return model.logits(images, spec); }, spec);

@@ -59,7 +59,10 @@ void frozen_gradient(GradientContext& c) {
   const Node& node = c.node();
   const auto& a = node.attrs<BatchNormAttributes>();
   if (c.wanted(kScale) || c.wanted(kShift)) {
-    fail("layer {}: batch norm by running statistics has a gradient of x only", node.name);
+    fail(
+        "layer {}: batch norm by running statistics has a gradient of x only: freeze its "
+        "scale and shift, or leave `training`",
+        node.name);
   }
   Tensor dy = c.output_gradient();
   if (a.activation != Activation::none) dy = activation_grad(dy, c.output(), a.activation);

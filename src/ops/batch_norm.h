@@ -10,7 +10,9 @@ struct BatchNormAttributes : Attributes {
   /// The fraction of the running statistics that is kept: running = m·running + (1−m)·batch, with
   /// the *biased* batch variance (ONNX's rule; PyTorch's momentum is 1 − m).
   float momentum = 0.9f;
-  bool training = true;  // false: normalise with the running statistics
+  /// False: normalise with the running statistics. Scale and shift then get no gradient: freeze
+  /// them.
+  bool training = true;
   /// Set by fusion: none, relu or, without a residual, relu6.
   Activation activation = Activation::none;
 };

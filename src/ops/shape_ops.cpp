@@ -28,7 +28,9 @@ std::vector<TensorType> infer_reshape(const Node& node, std::span<const TensorTy
     fail("rows of x {} have {} elements and cannot become {} with {}", x.str(), x.elements_from(1),
          row.str(), row.elements());
   }
-  return {{with_rows(x[0], row)}};
+  const TensorType y{with_rows(x[0], row)};
+  expect_numbers(y, "y");
+  return {y};
 }
 
 std::vector<TensorType> infer_concat(const Node&, std::span<const TensorType> in) {

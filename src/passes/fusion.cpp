@@ -43,6 +43,7 @@ std::optional<Fusion> fuse_bias(const Graph& graph, const Node& node) {
 std::optional<Fusion> fuse_activation(const Graph& graph, const Node& node) {
   const std::string_view op = node.op->name;
   if (op != "relu" && op != "relu6" && op != "sigmoid" && op != "tanh") return {};
+  if (node.inputs[0].output != 0) return {};  // a batch norm's statistics
   const Node& producer = graph.node(node.inputs[0]);
   std::shared_ptr<const Attributes> attributes;
   if (producer.op->name == "dense" &&
@@ -72,7 +73,7 @@ std::optional<Fusion> fuse_residual(const Graph& graph, const Node& node,
   for (int side : {1, 0}) {
     const Value value = node.inputs[side];
     const Node& producer = graph.node(value);
-    if (producer.op->name != "batch_norm" || uses[value.node] != 1) continue;
+    if (producer.op->name != "batch_norm" || value.output != 0 || uses[value.node] != 1) continue;
     const bool activated = producer.attrs<BatchNormAttributes>().activation != Activation::none;
     if (activated || producer.has_input(5)) continue;
     Fusion fusion{value.node, producer.inputs, producer.attributes};

@@ -28,9 +28,8 @@ Graph remove_dead(const Graph& graph) {
 Graph with_batch(const Graph& graph, int64_t batch) {
   return rewrite(graph, [&](Rewriter& r, int32_t id) {
     const Node& node = graph.nodes()[id];
-    r.copy(id, node.op->name == "input" ? input_attributes_with_batch(node, batch)
-               : is_sparse_rows(node)   ? sparse_rows_with_batch(node, batch)
-                                        : nullptr);
+    r.copy(id, is_sparse_rows(node) ? sparse_rows_with_batch(node, batch)
+                                    : source_attributes_with_batch(node, batch));
   });
 }
 

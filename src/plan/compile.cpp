@@ -98,8 +98,8 @@ class Compiler {
     if (options_.parameters) {
       const auto* slot = options_.parameters->find(node.name);
       if (!slot || slot->layout.shape != graph_.type(v).shape) {
-        fail("the programs of a model must have the same parameters, but {} is not in the first",
-             node.name);
+        fail("the programs of a model must have the same parameters, but {} {} is not in the first",
+             node.name, graph_.type(v).shape.str());
       }
       return slot->layout;
     }

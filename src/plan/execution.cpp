@@ -11,8 +11,11 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
     : program_(std::move(program)), workspace_(workspace), gradients_(cuts.size() + 1) {
   const Buffer& arena = workspace.arena();
   if (!workspace.holds(program_->arena_bytes(), program_->input_bytes())) {
-    fail("a workspace with an arena of {} bytes is too small for a program that needs {}",
-         arena.size(), program_->arena_bytes());
+    fail(
+        "a workspace with an arena of {} bytes is too small for a program that needs {}, or for "
+        "its "
+        "batches",
+        arena.size(), program_->arena_bytes());
   }
   if (program_->in_place_ && replica.next_parameters != replica.parameters) {
     fail("the program updates weights in place, and cannot leave them elsewhere");

@@ -152,7 +152,11 @@ class Session::State {
   void take(const Replica& host);
   const BoundProgram& bound(Programs& programs, int64_t rows);
   int64_t rows_of(std::span<const float> images) const;
-  Shape batch_shape(int64_t rows) const { return {rows, image_[0], image_[1], image_[2]}; }
+  Shape batch_shape(int64_t rows) const {
+    std::vector<int64_t> dims(image_.begin(), image_.end());
+    dims.insert(dims.begin(), rows);
+    return Shape(dims);
+  }
   void expect_labels(int64_t rows, std::span<const int32_t> labels) const;
   float step(const float* images, const int32_t* labels, int64_t rows, int64_t first_sample);
   void update(const UpdateStep& step);

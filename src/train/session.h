@@ -19,7 +19,8 @@
 namespace crossbow {
 
 /// An unset rate, momentum or weight decay is what the model's recipe says; of a net of one's own:
-/// a rate of 0.01, a momentum of 0.9, no weight decay.
+/// a rate of 0.01, a momentum of 0.9, no weight decay. Rows of numbers have no momentum by default,
+/// and ten times the recipe's rate, as in `crossbow train`.
 struct SessionOptions {
   // What the net sees: images of a data set, by its name or as an object, or else of a shape.
   std::optional<std::string> data = {};               // NAME or NAME:DIR, as `crossbow data` lists

@@ -345,6 +345,7 @@ TEST_F(Cli, ListsModelsAndData) {
   expect_says(one.out, "recipe");
   expect_says(crossbow("models resnet-50:variant=v2").out, "25,549,352");
   EXPECT_EQ(crossbow("models resnet-50:variant=v3").code, 2);
+  expect_says(crossbow("models googlenet").out, "step, times 0.96 every 8 epochs");
   EXPECT_EQ(crossbow("models resnet-33").code, 2);
   expect_says(crossbow("data").out, "cifar100");
   EXPECT_GE(json::parse(crossbow("data --json").out)["data"].size(), 5u);
@@ -375,6 +376,7 @@ TEST_F(Cli, GraphShowsShapesAndMemory) {
   expect_says(o.out, "[16, 32, 24, 24]");
   expect_says(o.out, "without reuse");
   EXPECT_EQ(crossbow("graph --model lenet --dot").out.rfind("digraph", 0), 0u);
+  expect_says(crossbow("graph --model lenet --device ref --freeze fc1.bias").out, "(1,024 frozen)");
   const json j = json::parse(crossbow("graph --model lenet --device ref --json").out);
   EXPECT_LT(j["memory_mb"]["activations"], j["memory_mb"]["activations_without_reuse"]);
 }

@@ -166,9 +166,16 @@ TEST(Models, ImagesThatDoNotFitAreRefusedByName) {
   EXPECT_EQ(error_of([] { build_model("resnet-20", {.image = {300}}); }),
             "the model 'resnet-20' learns images, but each sample is a row of 300 numbers: choose "
             "logistic or mlp");
-  EXPECT_EQ(error_of([] { build_model("lenet", {.image = {9}, .classes = 1, .groups = {4, 5}}); }),
+  EXPECT_EQ(error_of([] {
+              build_model("lenet", {.image = {9}, .classes = 1, .groups = {4, 5}});
+            }),
             "the model 'lenet' learns images, but each sample is a row of 9 numbers: choose "
             "factorisation");
+}
+
+TEST(Models, RowsOfAsManyNumbersAsOneLikesAreNoImages) {
+  EXPECT_NO_THROW(build_model("logistic", {.image = {5000, 1, 1}}));
+  EXPECT_THROW(build_model("logistic", {.image = {5000, 1, 2}}), Error);
 }
 
 /// Checkpoints and exports rely on the names.

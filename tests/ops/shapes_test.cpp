@@ -63,6 +63,10 @@ TEST_F(ShapesTest, Reshape) {
             }),
             "layer image: rows of x [2, 60] have 60 elements and cannot become [3, 4, 6] with 72");
   EXPECT_EQ(error_of([&] {
+              reshape(x({2, 60}), {-3, -20}, "image");
+            }),
+            "layer image: y [2, -3, -20] must have dimensions of at least 1");
+  EXPECT_EQ(error_of([&] {
               reshape(x({2, 1}), {1, 1, 1, 1, 1, 1}, "image");
             }),
             "layer image: rows of shape [1, 1, 1, 1, 1, 1] have too many dimensions: at most 5");

@@ -11,6 +11,7 @@
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/scale_bias.h"
+#include "support/error_text.h"
 
 namespace crossbow {
 namespace {
@@ -88,6 +89,13 @@ TEST(Fusion, LeavesAValueAloneThatHasAnotherUse) {
   EXPECT_EQ(ops_of(fuse(g)), (Ops{"add", "relu"}));
 }
 
+TEST(Fusion, LeavesAnActivationOfStatisticsAlone) {
+  Graph g;
+  const Tensor bn = batch_norm(input(g, {2, 4, 8, 8}), {}, "bn");
+  g.set_output("y", relu(bn.output(1)).value);
+  EXPECT_EQ(ops_of(fuse(g)), (Ops{"batch_norm", "relu"}));
+}
+
 TEST(Passes, InferenceDropsDropoutAndFreezesBatchNorm) {
   Graph g;
   const Tensor x = input(g, {2, 4, 8, 8});
@@ -103,6 +111,21 @@ TEST(Passes, AnotherBatchChangesTheFirstDimensionAlone) {
   const Graph other = with_batch(g, 7);
   EXPECT_EQ(other.type(other.output("y")).shape, (Shape{7, 5}));
   EXPECT_EQ(other.find("parameter").size(), 2u);
+}
+
+TEST(Passes, AnotherBatchHasAsManyConstants) {
+  Graph g;
+  const Tensor x = input(g, {2, 4});
+  g.set_output("y", multiply(add(x, fill_like(x, 1)), add(x, x)).value);
+  g.set_output("fixed", fill(g, {2, 4}, 1).value);
+  const Graph other = with_batch(g, 7);
+  EXPECT_EQ(other.type(other.output("y")).shape, (Shape{7, 4}));
+  EXPECT_EQ(other.type(other.output("fixed")).shape, (Shape{2, 4}));
+}
+
+TEST(Passes, ABatchHasFiveFields) {
+  Graph g;
+  EXPECT_EQ(testing::error_of([&] { input(g, {2, 4}, 5); }), "a batch has fields 0 to 4, and no 5");
 }
 
 TEST(Passes, DeadCodeGoesParametersAndStatesStay) {

@@ -134,22 +134,26 @@ auto if_implemented(const Desc& asked, const Desc& any, Make make) {
   return make(any);
 }
 
-/// `prepare(first)` with the first input as the library would have it; and as it is offered, if that
-/// gets another implementation than that. (oneDNN's kernels for AMX take channels last only.)
+/// `prepare(first)` with the first input as the library would have it; and as it is offered, if
+/// that gets another implementation than that. (oneDNN's kernels for AMX take channels last only.)
 template <typename Prepare>
 void add_by_layout(std::vector<PreparedKernel>& candidates, const PrepareContext& c, DType dtype,
                    Prepare prepare) {
-  const auto attempt = [&](const Desc& first) -> std::optional<PreparedKernel> {
+  const auto attempt = [&](auto first) -> std::optional<PreparedKernel> {
     try {
-      return prepare(first);
-    } catch (const dnnl::error&) {
+      return prepare(first());
+    } catch (const dnnl::error& e) {
+      if (e.status == dnnl_out_of_memory) fail("there is no memory left for oneDNN's kernels");
       return {};  // not implemented on this processor, or for that layout
     }
   };
-  std::optional<PreparedKernel> free = attempt(onednn::desc_any(c.input_type(0).shape, dtype));
+  std::optional<PreparedKernel> free =
+      attempt([&] { return onednn::desc_any(c.input_type(0).shape, dtype); });
   if (!free) return;
   std::optional<PreparedKernel> offered;
-  if (c.offered[0]) offered = attempt(onednn::desc_of(c.offered[0]->with_dtype(dtype)));
+  if (c.offered[0]) {
+    offered = attempt([&] { return onednn::desc_of(c.offered[0]->with_dtype(dtype)); });
+  }
   const bool same = offered && offered->implementation == free->implementation;
   if (!same) candidates.push_back(*std::move(free));
   if (same || (offered && !is_fallback(offered->implementation))) {
@@ -224,11 +228,10 @@ PreparedKernel prepare_grad_weights(const PrepareContext& c) {
   const Desc bias_desc = a.with_bias ? onednn::desc_of(bias) : Desc();
   const Desc required = c.required[0] ? geometry.weights_desc(*c.required[0]) : Desc();
   return best(c, geometry, [&](const Geometry& g, dnnl::algorithm algorithm, const Desc& src) {
-    const auto desc =
-        if_implemented(required, g.weights_any(DType::f32), [&](const Desc& weights) {
-          return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
-                                               onednn::desc_any(g.y, g.dtype), g.window);
-        });
+    const auto desc = if_implemented(required, g.weights_any(DType::f32), [&](const Desc& weights) {
+      return onednn::conv_backward_weights(algorithm, src, weights, bias_desc,
+                                           onednn::desc_any(g.y, g.dtype), g.window);
+    });
     const WeightsDoor door(g, desc.diff_weights_desc());
     PreparedKernel kernel{
         {onednn::layout_of(desc.src_desc()), onednn::layout_of(desc.diff_dst_desc())},

@@ -4,6 +4,8 @@
 #include <cpuid.h>
 #endif
 
+#include <cstdlib>
+
 #include "core/error.h"
 #include "core/machine.h"
 
@@ -31,7 +33,8 @@ bool amx_is_broken() {
 
 dnnl::engine engine() {
   static const dnnl::engine e = [] {
-    if (amx_is_broken()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
+    const bool limited = std::getenv("ONEDNN_MAX_CPU_ISA") || std::getenv("DNNL_MAX_CPU_ISA");
+    if (!limited && amx_is_broken()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return e;
