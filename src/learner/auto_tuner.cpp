@@ -47,9 +47,10 @@ Estimate estimate(std::vector<double> windows) {
 AutoTuner::AutoTuner(std::vector<Arrangement> ladder, bool watch)
     : ladder_(std::move(ladder)), watch_(watch), warming_up_(kWarmUp) {}
 
-AutoTuner::AutoTuner(std::vector<Arrangement> ladder, const Trial& known)
+AutoTuner::AutoTuner(std::vector<Arrangement> ladder, const Trial& known, bool check)
     : AutoTuner(std::move(ladder), /*watch=*/false) {
-  settled_ = checking_ = true;
+  settled_ = true;
+  checking_ = check;
   at_ = rung_of(known.arrangement);
   trials_.push_back(known);
 }

@@ -31,9 +31,9 @@ class AutoTuner {
 
   /// `watch`: goes on after settling, and searches again where the throughput has changed for good.
   AutoTuner(std::vector<Arrangement> ladder, bool watch);
-  /// Starts with what an earlier search found best, which must be of the ladder; looks at first
-  /// whether the throughput is still the same, and searches if it is not.
-  AutoTuner(std::vector<Arrangement> ladder, const Trial& known);
+  /// Starts with what an earlier search found best, which must be of the ladder; with `check`,
+  /// looks at first whether the throughput is still the same, and searches if it is not.
+  AutoTuner(std::vector<Arrangement> ladder, const Trial& known, bool check = true);
 
   /// To be called before the rest; else the goal is throughput.
   void aim(Goal goal) { goal_ = std::move(goal); }

@@ -258,7 +258,9 @@ void Central::compute_piece(int64_t block, int64_t piece, Scratch& s) {
   if (phase.mean && piece == 0) {  // of the last bucket, so the steps are done
     for (const Event* made : s.input_.made) queue_->wait(*made);
   }
-  if (phase.mean && probe_ && s.input_.gradients[0] && probe_->due(index, lockstep_.period())) {
+  const bool measures = phase.mean && probe_ && s.input_.gradients[0] &&
+                        probe_->due(index - lockstep_.joined(), lockstep_.period());
+  if (measures) {
     for (size_t j = 0; j < s.gradients_.size(); ++j) s.gradients_[j] = at(s.input_.gradients[j]);
     probe_->measure(math_, piece, first, s.gradients_, n, mean);
     if (piece == 0) measured_ = true;

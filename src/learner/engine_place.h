@@ -80,6 +80,7 @@ struct LostNode {
 struct EnginePlace {
   int64_t exchanges = 0;             // see with_learners; or turns of nodes, in the whole run
   int64_t since_exchange = 0;        // steps
+  int64_t joined = 0;                // exchanges when the last learner joined, without momentum
   std::vector<NodeState> nodes;      // none of a synchronous engine
   std::vector<WorkerState> workers;  // to whom the nodes belong, if they are unlike
   Card server;                       // of nodes on a simulated network
@@ -100,6 +101,7 @@ struct EnginePlace {
     EnginePlace place = *this;
     if (learners == before) return place;
     if (exchanges > 0) place.exchanges = std::max<int64_t>(1, exchanges_by_now);
+    if (learners > before) place.joined = place.exchanges;
     if (learners == 1 || before == 1) place.since_exchange = 0;
     return place;
   }

@@ -26,9 +26,11 @@ class Lockstep {
   bool pulls_to_mean() const { return timing_ == Timing::beside_passes; }
   int64_t exchanges() const { return exchanges_; }   // as EnginePlace counts them
   int64_t since_exchange() const { return since_; }  // steps since the last one
-  void restore(int64_t exchanges, int64_t since_exchange) {
+  int64_t joined() const { return joined_; }         // as EnginePlace has it
+  void restore(int64_t exchanges, int64_t since_exchange, int64_t joined) {
     exchanges_ = exchanges;
     since_ = since_exchange;
+    joined_ = joined;
   }
 
   void start(int64_t period) { period_ = period; }
@@ -59,7 +61,7 @@ class Lockstep {
 
  private:
   const Timing timing_;
-  int64_t exchanges_ = 0, since_ = 0, period_ = 1;
+  int64_t exchanges_ = 0, since_ = 0, joined_ = 0, period_ = 1;
 };
 
 }  // namespace crossbow

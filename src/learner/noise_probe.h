@@ -24,7 +24,8 @@ class NoiseProbe {
                                           int learners, Device& device, int64_t chunks,
                                           size_t bytes);
 
-  /// Whether to measure in the exchange of that index, of which there is one every `period` steps.
+  /// Whether to measure in the exchange of that index, of which there is one every `period` steps;
+  /// counted from when the last learner joined, since its momentum then was 0.
   /// Prime numbers of steps, so that it is not always an epoch's last one, whose batch is short.
   bool due(int64_t index, int64_t period) const { return due(index, period, before() ? 251 : 31); }
   static bool due(int64_t index, int64_t period, int64_t steps);

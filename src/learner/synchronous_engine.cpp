@@ -94,13 +94,14 @@ void SynchronousEngine::salvage() {
     if (from != to) device().copy_now(learner.weights(to), learner.weights(from), weight_bytes());
   }
   for (const auto& c : centrals_) c->finish(exchanges);
-  lockstep_.restore(lockstep_.exchanges() + exchanges, 0);
+  lockstep_.restore(lockstep_.exchanges() + exchanges, 0, lockstep_.joined());
 }
 
 EnginePlace SynchronousEngine::place() const {
   EnginePlace place;
   place.exchanges = lockstep_.exchanges();
   place.since_exchange = lockstep_.since_exchange();
+  place.joined = lockstep_.joined();
   if (time_) {
     place.virtual_time = time_->now();
     place.virtual_steps = time_->iterations();
@@ -122,7 +123,7 @@ void SynchronousEngine::resume(const EnginePlace& place) {
     lost_ = place.lost;
     time_->restore(ends, place.virtual_steps, lost_);
   }
-  if (sync_) lockstep_.restore(place.exchanges, place.since_exchange);
+  if (sync_) lockstep_.restore(place.exchanges, place.since_exchange, place.joined);
   for (size_t d = 1; d < centrals_.size(); ++d) {
     const auto from = centrals_[0]->state(), to = centrals_[d]->state();
     for (size_t i = 0; i < to.size(); ++i) devices()[d]->copy_now(to[i], from[i], weight_bytes());
@@ -135,6 +136,7 @@ void SynchronousEngine::resume(const EnginePlace& place) {
 
 std::optional<double> SynchronousEngine::distance() {
   if (!sync_ || averages_gradients()) return {};
+  if (before_restart_) return before_restart_;
   std::vector<double> squares(static_cast<size_t>(learners()));
   on_each_device([&](int d) {
     Queue& queue = this->queue(d * options().threads.workers);
@@ -205,6 +207,7 @@ int64_t SynchronousEngine::batches_done() const {
 
 void SynchronousEngine::begin(const Segment& segment) {
   salvaged_ = false;
+  before_restart_.reset();
   const int64_t k = all_learners();
   scheduler_.start((segment.batches + k - 1) / k, [this] {
     return this->segment().stop() || (scheduler_.begun() > 0 && this->segment().pause());
@@ -275,7 +278,9 @@ void SynchronousEngine::end(const Segment& segment) {
   for (const auto& central : centrals_) central->finish(lockstep_.exchanges_before(iterations));
   lockstep_.finish(iterations);
   const bool dropped = segment.ends_at_drop && batches_done() == segment.batches;
-  if (sync_->traits().restarts && dropped && lockstep_.exchanges() > 0) restart();
+  if (!sync_->traits().restarts || !dropped || lockstep_.exchanges() == 0) return;
+  before_restart_ = distance();
+  restart();
 }
 
 Learner::Route SynchronousEngine::route_of(int64_t iteration) const {

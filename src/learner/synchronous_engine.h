@@ -86,6 +86,7 @@ class SynchronousEngine final : public Engine {
   std::unique_ptr<Comm> world_comm_;                // of several ranks; sums what a central has
   std::vector<Central::Scratch> scratch_;           // by worker
   bool salvaged_ = false;                           // since the last segment
+  std::optional<double> before_restart_;            // the distance, since that segment
 };
 
 }  // namespace crossbow

@@ -119,6 +119,13 @@ void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   tuner_.reset();
   given_ = settled ? arrangement : candidates_[0];
   if (candidates_.size() > 1 && (!settled || retune_)) make_tuner(retune_);
+  if (candidates_.size() > 1 && settled && !retune_ && for_goodput_) {
+    const auto known = remembered();
+    if (known && known->arrangement == arrangement) {
+      make_tuner(*known, /*check=*/false);
+      tuner_->reconsider();  // notes the share of today's noise, from which on it may grow
+    }
+  }
   moving_ = wanted() != arrangement;
   if (wanted().threads > cores_ && wanted() != candidates_[0]) {
     observer_.note(
@@ -178,6 +185,7 @@ void LearnerSearch::progress(int64_t batches) {
       settle();
       break;
     case AutoTuner::Verdict::searching_again:
+      by_noise_ = false;
       observer_.note("the speed has changed: looking for the best number of learners again");
   }
   moving_ = wanted() != before;
@@ -191,7 +199,7 @@ void LearnerSearch::reconsider(std::optional<double> noise_scale) {
   tuner_->reconsider();
   moving_ = wanted() != before;
   if (!moving_) return;
-  if (settled()) remember_best();
+  by_noise_ = true;
   observer_.note(fmt::format("the noise of the gradients has changed: {} {}",
                              settled() ? "going on with" : "trying", text_of(wanted())));
 }
@@ -210,7 +218,7 @@ void LearnerSearch::remember_best() {
 }
 
 void LearnerSearch::settle() {
-  remember_best();
+  if (!by_noise_) remember_best();  // else another run's early epochs would begin with it
   tell_choice();
 }
 

@@ -89,6 +89,7 @@ class LearnerSearch {
   Throughput& throughput_;
   Observer& observer_;
   const bool for_goodput_;
+  bool by_noise_ = false;  // has moved on from what it had settled on
   std::optional<double> noise_scale_;
   Arrangement given_;               // where there is nothing to look for
   std::optional<AutoTuner> tuner_;  // where there is

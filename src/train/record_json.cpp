@@ -341,6 +341,7 @@ json to_json(const Position& p) {
           {"open_loss_sum", p.open_loss_sum},
           {"exchanges", p.engine.exchanges},
           {"since_exchange", p.engine.since_exchange},
+          {"joined", p.engine.joined},
           {"nodes", std::move(nodes)},
           {"workers", std::move(workers)},
           {"virtual_time", p.engine.virtual_time},
@@ -379,6 +380,7 @@ Position position_from_json(const json& value) {
   p.step = integer_from(value, "step", 0, kMostSteps);
   p.engine.exchanges = integer_from(value, "exchanges", 0, kMostSteps);
   p.engine.since_exchange = integer_from(value, "since_exchange", 0, kMostSteps);
+  if (value.contains("joined")) p.engine.joined = integer_from(value, "joined", 0, kMostSteps);
   if (value.contains("nodes")) {
     const json& nodes = value.at("nodes");
     for (const json& node : nodes) {

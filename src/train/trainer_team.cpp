@@ -32,6 +32,17 @@ bool Trainer::stop_timing(int64_t timed) {
   return observer_.stop_requested();
 }
 
+/// Of a learner alone z is the model that the run began with until its first exchange, and no place
+/// for another one to start from.
+static void begin_where_the_one_is(const Checkpoint& from, const ParameterLayout& layout,
+                                   const Replica& first) {
+  EngineBuffer weights{EngineBuffer::Kind::weights, 1, first.parameters.data(), first.device, {}};
+  const bool several = holds(from, weights);
+  weights.index = 0;
+  if (several || from.position.engine.exchanges > 0 || !holds(from, weights)) return;
+  restore(from, layout, {&weights, 1});
+}
+
 void Trainer::make_team(const TeamConfig& team) {
   const KeptPhase kept{observer_.progress};  // which changes while kernels are timed
   team_.reset();
@@ -47,8 +58,11 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   position_.ranks = world_size();
   Engine& engine = *team_->engine;
   Replica first(engine.layout(), /*with_gradients=*/false);
+  const bool same = from && from->position.arrangement.learners == team.arrangement.learners &&
+                    from->position.ranks == world_size();
   if (from) {
     restore(*from, engine.layout(), first);
+    if (!same) begin_where_the_one_is(*from, engine.layout(), first);
   } else {
     initialise(engine.layout(), first, config_.seed);
     if (const auto& init = config_.options.init) {
@@ -62,8 +76,6 @@ void Trainer::arrange(const TeamConfig& team, const Checkpoint* from) {
   }
   expect_same_model(engine.layout(), first);
   if (from) {
-    const bool same = from->position.arrangement.learners == team.arrangement.learners &&
-                      from->position.ranks == world_size();
     if (!same && team.async) position_.engine.nodes.clear();
     engine.restore(first, position_.engine, [&](std::vector<EngineBuffer> buffers) {
       if (!same && team.async) return;  // all nodes begin with what was evaluated

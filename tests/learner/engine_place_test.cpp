@@ -43,5 +43,17 @@ TEST(EnginePlace, BeginsAPeriodBetweenOneLearnerAndSeveral) {
   EXPECT_EQ(changed({9, 3}, 2, 3, 9), Counts(9, 3));
 }
 
+/// Their momentum is 0 at first, which no noise is measured by.
+TEST(EnginePlace, KnowsWhenTheLastLearnerJoined) {
+  EnginePlace place;
+  place.exchanges = 10;
+  place = place.with_learners(2, 1, 60);
+  EXPECT_EQ(place.joined, 60);
+  place.exchanges = 90;
+  EXPECT_EQ(place.with_learners(2, 2, 90).joined, 60);
+  EXPECT_EQ(place.with_learners(1, 2, 90).joined, 60);
+  EXPECT_EQ(place.with_learners(4, 2, 90).joined, 90);
+}
+
 }  // namespace
 }  // namespace crossbow

@@ -126,6 +126,19 @@ TEST(Engine, ADropBeforeTheFirstExchangeKeepsWhatWasLearned) {
   EXPECT_NE(engine.weights(0), first);
 }
 
+/// Learners go on from z then, but how far apart they were is what is told.
+TEST(Engine, TellsTheDistanceBeforeADrop) {
+  QuadraticData data;
+  QuadraticEngine engine(sma(2, 2)), dropped(sma(2, 2));
+  engine->run(engine.segment(data));
+  Segment segment = dropped.segment(data);
+  segment.ends_at_drop = true;
+  dropped->run(segment);
+  EXPECT_GT(*engine->distance(), 0);
+  EXPECT_EQ(dropped->distance(), engine->distance());
+  EXPECT_EQ(dropped.weights(0), dropped.z());
+}
+
 TEST(Engine, NoLearnerBeginsAnIterationThatAnotherLeavesOut) {
   for (const char* sync : {"sma-paper", "ssgd"}) {
     QuadraticData data;

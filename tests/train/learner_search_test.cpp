@@ -256,6 +256,29 @@ TEST_F(OneLearnerChange, ANewLearnerStartsFromTheCentralModelWithoutMomentum) {
   EXPECT_NE(values_of(after, Role::slot, 1), zeros);
 }
 
+/// A learner alone has no central model before its first exchange.
+TEST_F(OneLearnerChange, ANewLearnerStartsWhereTheOneIsThatHasNotExchanged) {
+  using Role = Checkpoint::Role;
+  TrainOptions o = options("run");
+  o.learners = 1;
+  o.sync_period = 6;
+  testing::StopAfter in_first_epoch(3);
+  train(tiny_net, o, &in_first_epoch);
+  const Checkpoint before = load(*o.out);
+  ASSERT_GT(before.position.batch, 0);
+  ASSERT_EQ(before.position.engine.exchanges, 0);
+  std::ofstream(*o.out + "/learners.jsonl", std::ios::app)
+      << to_json(LearnerChange{0, before.position.batch, {2, 1}, true}) << '\n';
+  o.resume = o.out;
+  testing::StopAfter at_once(0);
+  train(tiny_net, o, &at_once);
+  const Checkpoint after = load(*o.out);
+  const auto alone = values_of(before, Role::weights, 0);
+  EXPECT_NE(values_of(before, Role::parameter, 0), alone);
+  EXPECT_EQ(values_of(after, Role::weights, 0), alone);
+  EXPECT_EQ(values_of(after, Role::weights, 1), alone);
+}
+
 TEST_F(OneLearnerChange, TheMeanOverTimeStays) {
   for (const auto& [from, to] : {std::pair{1, 2}, {2, 1}, {3, 2}}) {
     const auto [before, after] = change("sma", from, to);
@@ -300,20 +323,26 @@ TEST_F(LearnerChanges, OnlyNumbersThatExchangeAreTried) {
 
 class NoisySearch : public testing::ScriptedSearch {
  protected:
-  /// What a search settles on where two learners are twice as fast.
-  Arrangement found(std::optional<double> noise_scale) {
+  NoisySearch() {
     TrainOptions o = options("run", 1);
     o.tune_for = "goodput";
     o.threads_per_learner = 1;
-    const RunConfig config = resolve(o, Recipe{});
-    Tuner memory(std::filesystem::path{});
-    testing::Script script(testing::kTwoAreFaster);
-    Observer silent;
-    const Graph graph = classifier(
-        kOwnModel, tiny_net, spec_of(data::open_dataset(*o.data)->info, config.batch, config.loss));
-    LearnerSearch search(config, graph, memory, script, silent);
+    o.retune = false;
+    config_ = resolve(o, Recipe{});
+    graph_ = classifier(kOwnModel, tiny_net,
+                        spec_of(data::open_dataset(*o.data)->info, config_.batch, config_.loss));
+  }
+
+  LearnerSearch search() { return {config_, graph_, memory_, script_, silent_}; }
+
+  /// What a search settles on where two learners are twice as fast.
+  Arrangement found(std::optional<double> noise_scale) {
+    LearnerSearch search = this->search();
+    search.resume({1, 1}, /*settled=*/false, {}, noise_scale);
+    return settled_on(search);
+  }
+  static Arrangement settled_on(LearnerSearch& search) {
     Arrangement now{1, 1};
-    search.resume(now, /*settled=*/false, {}, noise_scale);
     search.limit(2);
     for (int64_t segment = 0; !search.settled() && segment < 1000; ++segment) {
       search.begin_segment();
@@ -326,12 +355,28 @@ class NoisySearch : public testing::ScriptedSearch {
     EXPECT_TRUE(search.settled());
     return now;
   }
+
+  RunConfig config_;
+  Graph graph_;
+  Tuner memory_{std::filesystem::path{}};
+  testing::Script script_{testing::kTwoAreFaster};
+  Observer silent_;
 };
 
 /// Where gradients hardly differ, twice the images count for little more.
 TEST_F(NoisySearch, AResumedOneKnowsTheNoise) {
   EXPECT_EQ(found({}).learners, 2);
   EXPECT_EQ(found(1).learners, 1);
+}
+
+TEST_F(NoisySearch, ASettledOneLooksAgainAsTheNoiseGrowsAlsoWhenResumed) {
+  ASSERT_EQ(found(1).learners, 1);
+  LearnerSearch resumed = search();
+  resumed.resume({1, 1}, /*settled=*/true, {}, 1);
+  EXPECT_FALSE(resumed.due({1, 0}, /*settled=*/true));
+  resumed.reconsider(1e6);
+  EXPECT_EQ(settled_on(resumed).learners, 2);
+  EXPECT_EQ(search().start().learners, 1);  // of runs to come, which begin with less noise
 }
 
 TEST_F(LearnerChanges, MoreLearnersThanTheMemoryHoldsAreRefused) {
