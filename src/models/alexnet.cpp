@@ -98,7 +98,7 @@ Recipe recipe() {
 
 const RegisterModel kAlexnet({
     .name = "alexnet",
-    .summary = "AlexNet for ImageNet, as torchvision's",
+    .summary = "AlexNet for ImageNet, by default as torchvision's",
     .default_image = {3, 224, 224},
     .default_classes = 1000,
     .recipe = recipe(),

@@ -132,7 +132,7 @@ Recipe recipe() {
 
 const RegisterModel kGoogLeNet({
     .name = "googlenet",
-    .summary = "GoogLeNet for ImageNet, as torchvision's",
+    .summary = "GoogLeNet for ImageNet, by default as torchvision's",
     .default_image = {3, 224, 224},
     .default_classes = 1000,
     .recipe = recipe(),

@@ -187,11 +187,11 @@ Graph classifier(const std::string& name, const ModelFunction& function, const M
 
 Graph build_model(std::string_view name, const ModelSpec& asked) {
   const Model& model = find_model(name);
-  expect_images(model, asked);
   ModelSpec spec = asked;
   spec.options = with_options_of(name, asked.options);
   if (!model.logits) fail_usage("the model '{}' is an empty function", model.name);
   if (model.options_help.empty()) ModelOptions(model.name, spec.options).finish();
+  expect_images(model, spec);
   return classifier(
       model.name, [&](Tensor images) { return model.logits(images, spec); }, spec);
 }

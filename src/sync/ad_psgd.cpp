@@ -2,6 +2,8 @@
 // and a random peer j both go to their mean, at once, while the peer's step may be under way: the
 // peer then adds its step to the mean, from a gradient at the weights before:
 //   w, w_j ← (w + w_j)/2
+// In the paper a node's own step comes after the mean, from the gradient before it. Here the step
+// is in the mean, half of it on each side; the sum of both is the same.
 #include "sync/gossip.h"
 
 namespace crossbow {

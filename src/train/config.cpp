@@ -39,7 +39,7 @@ const std::array kTable = {
                 "cpu; cpu:0,cpu:1,…: its cores in groups, each a device; cuda; cuda:1; "
                 "cuda:0,cuda:1,…: GPUs; ref: the slow reference",
                 &O::device},
-    OptionEntry{"batch", "N", "images a step and learner; of unlike workers: that lr is for",
+    OptionEntry{"batch", "N", "images a step and learner; with `worker`: those that lr is for",
                 &O::batch},
     OptionEntry{
         "splits", "N",

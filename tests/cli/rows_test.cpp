@@ -250,8 +250,10 @@ TEST_F(RowsProgram, MayHaveManyFeatures) {
 
 TEST_F(RowsProgram, AreNoImages) {
   write("set", two_classes(1));
-  expect_says(crossbow("train --data libsvm:set --model lenet").err,
-              "layer conv1: x must be [N, C, H, W], not [16, 9]");
+  expect_says(
+      crossbow("train --data libsvm:set --model lenet").err,
+      "the model 'lenet' learns images, but each sample is a row of 9 numbers: choose logistic "
+      "or mlp");
 }
 
 }  // namespace

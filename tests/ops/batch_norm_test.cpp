@@ -92,7 +92,8 @@ TEST_F(BatchNormTest, HasNoGradientOfItsScaleInInference) {
   const Tensor y = norm(parameter(graph, {4, 6}, {}, "x"), 6, 6);
   const Tensor loss = mean_squared_error(y, input(graph, y.shape(), 1));
   EXPECT_EQ(error_of([&] { differentiate(graph, loss.value); }),
-            "layer bn: batch norm by running statistics has a gradient of x only");
+            "layer bn: batch norm by running statistics has a gradient of x only: freeze its scale "
+            "and shift, or leave `training`");
 }
 
 TEST_F(BatchNormTest, IsNotDifferentiatedOverASingleValue) {
