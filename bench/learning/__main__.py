@@ -203,7 +203,7 @@ def main():
     if args.command == "report":
         return report.write(Results(args.results), args.out)
     if args.command == "linear":
-        return print(linear.report())
+        return print(linear.report(), end="")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     runner = Runner(args, Results(args.results))
     stages = {

@@ -9,6 +9,7 @@ follow from each other exactly, so nothing is drawn at random.
 import dataclasses
 import math
 
+from bench import table
 from bench.learning import tasks
 
 DIRECTIONS, BATCH, MOMENTUM, ETA = 60, tasks.SMALLEST_BATCH, 0.9, 8
@@ -86,21 +87,16 @@ def share(scale, k):
 
 
 def report():
-    lines = [
-        "| noise | one learner's best rate, and its φ half way: by gradients, by momenta | efficiency of k learners | "
-        + " | ".join(map(str, LEARNERS)) + " |",
-        "|---|---|---|" + "---|" * len(LEARNERS),
-    ]
+    about = "one learner's best rate, and its φ half way: by gradients, by momenta"
+    rows = []
     for noise in NOISES:
         one, rate = best_of_one(noise)
-        took = [one.images / train(noise, k, k * rate).images for k in LEARNERS]  # 0: unstable
-        rows = {
-            "as it is": took,
+        efficiencies = {
+            "as it is": [one.images / train(noise, k, k * rate).images for k in LEARNERS],  # 0: unstable
             "by gradients": [share(one.by_gradients, k) for k in LEARNERS],
             "by momenta": [share(one.by_momenta, k) for k in LEARNERS],
         }
-        about = f"{rate:.4f}: {one.by_gradients:,.0f}, {one.by_momenta:,.0f}"
-        for name, values in rows.items():
-            cells = " | ".join(f"{value:.2f}" if value else "–" for value in values)
-            lines.append(f"| {noise} | {about} | {name} | {cells} |")
-    return "\n".join(lines)
+        found = f"{rate:.4f}: {one.by_gradients:,.0f}, {one.by_momenta:,.0f}"
+        for name, values in efficiencies.items():
+            rows.append([noise, found, name, *(f"{value:.2f}" if value else "–" for value in values)])
+    return table(["noise", about, "efficiency of k learners", *LEARNERS], rows)

@@ -139,6 +139,7 @@ bool is_parameter(const PrepareContext& c, size_t input) {
 
 struct Conversion {
   Layout from, to;
+  bool operator==(const Conversion&) const = default;
 };
 
 /// What the plan may add before `kernel`: for what others compute, from what is offered; for
@@ -192,11 +193,17 @@ PreparedKernel choose(const PrepareContext& context, const std::string& key,
   if (converts) among += offered_text(context);
   Samples samples(context.device);
   const KernelRegistry& kernels = KernelRegistry::of(context.device.kernels());
+  std::vector<std::pair<Conversion, double>> measured;  // candidates have most in common
+  const auto seconds_of = [&](const Conversion& wanted) {
+    for (const auto& [conversion, seconds] : measured) {
+      if (conversion == wanted) return seconds;
+    }
+    const PreparedKernel kernel = kernels.reorder(wanted.from, wanted.to, context.threads);
+    return measured.emplace_back(wanted, measure(kernel, samples, copies)).second;
+  };
   return std::move(candidates[context.chooser->choose(among, names, [&](size_t i) {
     double seconds = measure(candidates[i], samples, copies);
-    for (const auto& [from, to] : added[i]) {
-      seconds += measure(kernels.reorder(from, to, context.threads), samples, copies);
-    }
+    for (const Conversion& conversion : added[i]) seconds += seconds_of(conversion);
     return seconds;
   })]);
 }

@@ -13,8 +13,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicaView& 
   if (!workspace.holds(program_->arena_bytes(), program_->input_bytes())) {
     fail(
         "a workspace with an arena of {} bytes is too small for a program that needs {}, or for "
-        "its "
-        "batches",
+        "its batches",
         arena.size(), program_->arena_bytes());
   }
   if (program_->in_place_ && replica.next_parameters != replica.parameters) {

@@ -118,14 +118,7 @@ void LearnerSearch::made(const LearnerChange& change) {
 void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
   tuner_.reset();
   given_ = settled ? arrangement : candidates_[0];
-  if (candidates_.size() > 1 && (!settled || retune_)) make_tuner(retune_);
-  if (candidates_.size() > 1 && settled && !retune_ && for_goodput_) {
-    const auto known = remembered();
-    if (known && known->arrangement == arrangement) {
-      make_tuner(*known, /*check=*/false);
-      tuner_->reconsider();  // notes the share of today's noise, from which on it may grow
-    }
-  }
+  if (candidates_.size() > 1) settled && !retune_ ? stay_on(arrangement) : make_tuner(retune_);
   moving_ = wanted() != arrangement;
   if (wanted().threads > cores_ && wanted() != candidates_[0]) {
     observer_.note(
@@ -133,6 +126,13 @@ void LearnerSearch::start_again(const Arrangement& arrangement, bool settled) {
                     "`retune` looks again",
                     text_of(wanted()), cores_));
   }
+}
+
+void LearnerSearch::stay_on(const Arrangement& arrangement) {
+  const auto known = for_goodput_ ? remembered() : std::nullopt;
+  if (!known || known->arrangement != arrangement) return;
+  make_tuner(*known, /*check=*/false);
+  tuner_->reconsider();  // notes the share of today's noise, from which on it may grow
 }
 
 LearnerChoice LearnerSearch::choice() const {

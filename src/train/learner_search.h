@@ -72,6 +72,8 @@ class LearnerSearch {
   void make_tuner(const Args&... args);
   double share_of(const Arrangement& arrangement) const;
   void start_again(const Arrangement& arrangement, bool settled);
+  /// Of a run that has settled on it, and looks again as the noise grows.
+  void stay_on(const Arrangement& arrangement);
   std::optional<AutoTuner::Trial> remembered();
   void tell(const AutoTuner::Trial& trial);
   void remember_best();

@@ -104,5 +104,13 @@ TEST(Choose, DoesNotCountTheConversionsOfParameters) {
   EXPECT_EQ(asked(w, {plain, Layout::channels_last(w.shape(), DType::f32)}).key, "relu");
 }
 
+TEST(Choose, CountsTheConversionOfWeightsToAnotherType) {
+  Graph graph;
+  const Tensor w = parameter(graph, {64, 64, 32, 32}, Initialiser::constant(0), "w");
+  const Layout f32 = Layout::plain(w.shape(), DType::f32);
+  const AskingChooser mixed = asked(w, {f32, f32.with_dtype(DType::bf16)});
+  EXPECT_GT(mixed.seconds[1], 20 * mixed.seconds[0]);
+}
+
 }  // namespace
 }  // namespace crossbow::testing
