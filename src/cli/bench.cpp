@@ -15,13 +15,13 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kBenchExamples = R"(Examples:
   crossbow bench --model resnet-32 --batch 16
   crossbow bench --model lenet --batch 1 --threads-per-learner 1
   crossbow bench --model resnet-32 --precision bf16 --json
 )";
 
-struct Flags {
+struct BenchFlags {
   OptionFlags options;
   double seconds = 5;
   bool json = false;
@@ -143,7 +143,7 @@ void print_text(const RunConfig& c, const BenchmarkResult& r) {
   print_slowest_ops(r);
 }
 
-int run(const Flags& flags) {
+int run(const BenchFlags& flags) {
   TrainOptions options = flags.options.apply();
   options.replay.reset();  // these are of a run's configuration
   options.lease.reset();
@@ -173,7 +173,7 @@ int run(const Flags& flags) {
 
 Run add_bench(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("bench", "measure training speed on data in memory");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<BenchFlags>();
   flags->options.add(app, {"model",
                            "data",
                            "image-size",
@@ -201,7 +201,7 @@ Run add_bench(CLI::App& root) {
   flags->options.add_config(app);
   app.add_option("--seconds", flags->seconds, "how long to measure [5]")->type_name("S");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(sync_names() + kExamples);
+  app.footer(sync_names() + kBenchExamples);
   return [flags] { return run(*flags); };
 }
 

@@ -10,7 +10,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kCheckExamples =
     R"(Reads and decodes everything, and lists each picture that cannot be read and
 each archive that is damaged or cut short, with its file and place. The exit
 status is then 1. `crossbow convert FROM TO --skip-bad` leaves out what is
@@ -51,7 +51,7 @@ Run add_check(CLI::App& data) {
   const auto json = std::make_shared<bool>(false);
   app.add_option("SET", *set, "as --data takes it")->required();
   app.add_flag("--json", *json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kCheckExamples);
   return [set, json] { return run(*set, *json); };
 }
 

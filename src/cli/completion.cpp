@@ -16,7 +16,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(To install it, for one user:
+constexpr const char* kCompletionExamples = R"(To install it, for one user:
   crossbow completion bash > ~/.local/share/bash-completion/completions/crossbow
   crossbow completion zsh > "${fpath[1]}/_crossbow"
   crossbow completion fish > ~/.config/fish/completions/crossbow.fish
@@ -28,7 +28,7 @@ Examples:
 using Words = std::vector<std::string>;
 
 /// What stands behind an option, or for an argument.
-struct Value {
+struct FlagValue {
   bool wanted = false;
   bool path = false;
   Words words;  // that it may be, as far as they are known
@@ -37,14 +37,14 @@ struct Value {
 struct Choice {
   std::string flag;  // with its dashes; empty for an argument
   std::string help;
-  Value value;
+  FlagValue value;
   bool hidden = false;
 };
 
 struct Command {
   std::string name, help;
   std::vector<Choice> options;
-  Value argument;
+  FlagValue argument;
 };
 
 /// "N|auto" knows one word, "f32|bf16" two; what a word stands for is in capitals.
@@ -81,8 +81,8 @@ Words known_words(const std::string& name, const std::string& kind) {
   return words;
 }
 
-Value value_of(const CLI::Option& option, const std::string& name) {
-  Value v;
+FlagValue value_of(const CLI::Option& option, const std::string& name) {
+  FlagValue v;
   v.wanted = option.get_expected_min() > 0;
   if (!v.wanted) return v;
   const std::string kind = option.get_type_name();
@@ -93,7 +93,7 @@ Value value_of(const CLI::Option& option, const std::string& name) {
 }
 
 /// Of several arguments, what any of them may be.
-void add_argument(Value& all, const Value& one) {
+void add_argument(FlagValue& all, const FlagValue& one) {
   all.wanted = all.wanted || one.wanted;
   all.path = all.path || one.path;
   all.words.insert(all.words.end(), one.words.begin(), one.words.end());
@@ -164,8 +164,8 @@ Words flags_of(const Command& command) {
 }
 
 /// An option means the same in every command.
-std::map<std::string, Value> values_of(const std::vector<Command>& commands) {
-  std::map<std::string, Value> values;
+std::map<std::string, FlagValue> values_of(const std::vector<Command>& commands) {
+  std::map<std::string, FlagValue> values;
   for (const Command& command : commands) {
     for (const Choice& option : command.options) {
       if (option.value.wanted) values.emplace(option.flag, option.value);
@@ -174,7 +174,7 @@ std::map<std::string, Value> values_of(const std::vector<Command>& commands) {
   return values;
 }
 
-std::string bash_reply(const Value& value) {
+std::string bash_reply(const FlagValue& value) {
   if (value.path) return "_crossbow_files";
   return fmt::format("_crossbow_words {}", in_quotes(joined(value.words)));
 }
@@ -216,7 +216,7 @@ _crossbow() {
   return script + "  esac\n}\ncomplete -F _crossbow crossbow\n";
 }
 
-std::string zsh_action(const Value& value) {
+std::string zsh_action(const FlagValue& value) {
   if (value.path) return ":path:_files";
   if (value.words.empty()) return ":value: ";
   return fmt::format(":value:({})", escaped(joined(value.words), ":"));
@@ -252,7 +252,7 @@ std::string fish_quoted(std::string_view text) {
   return '\'' + escaped(text, "\\'") + '\'';
 }
 
-std::string fish_value(const Value& value) {
+std::string fish_value(const FlagValue& value) {
   if (!value.wanted) return "";
   if (value.path) return " -r -F";
   return fmt::format(" -x -a {}", fish_quoted(joined(value.words)));
@@ -277,12 +277,12 @@ std::string fish_script(const std::vector<Command>& commands) {
   return script;
 }
 
-struct Flags {
+struct CompletionFlags {
   std::string shell;
   bool json = false;
 };
 
-int run(const Flags& flags, const CLI::App& root) {
+int run(const CompletionFlags& flags, const CLI::App& root) {
   const std::vector<Command> commands = commands_of(root);
   std::string script;
   if (flags.shell == "bash") {
@@ -306,10 +306,10 @@ int run(const Flags& flags, const CLI::App& root) {
 
 Run add_completion(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("completion", "print a script that completes commands");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CompletionFlags>();
   app.add_option("shell", flags->shell, "the shell")->required()->type_name("bash|zsh|fish");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kCompletionExamples);
   return [flags, &root] { return run(*flags, root); };
 }
 

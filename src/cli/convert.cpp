@@ -15,7 +15,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kConvertExamples =
     R"(FROM is a set as --data takes it. TO is
   tfrecord:DIR, tar:DIR   1,250 pictures a file, which is faster to copy
   imagefolder:DIR         a folder for each class
@@ -31,7 +31,7 @@ Examples:
   crossbow convert like-covtype libsvm:covtype   drawn rows, for another system
 )";
 
-struct Arguments {
+struct ConvertArguments {
   std::string from, to;
   std::optional<int64_t> short_side;
   std::optional<int> quality;
@@ -55,7 +55,7 @@ Target target_of(const std::string& to) {
   return target;
 }
 
-int write_rows(const Arguments& arguments, const std::string& path) {
+int write_rows(const ConvertArguments& arguments, const std::string& path) {
   if (!data::catalogue_entry(arguments.from).rows) {
     fail_usage("FROM '{}': it is a set of images; libsvm:FILE holds rows of numbers",
                arguments.from);
@@ -82,7 +82,7 @@ data::Container container_of(const Target& target, const std::string& to) {
   refuse_target(to);
 }
 
-data::WriteOptions options_of(const Arguments& arguments, const Target& target) {
+data::WriteOptions options_of(const ConvertArguments& arguments, const Target& target) {
   data::WriteOptions options;
   options.container = container_of(target, arguments.to);
   if (data::catalogue_entry(arguments.from).rows) {
@@ -117,7 +117,7 @@ std::string full_name(const std::string& set) {
   return set.substr(0, colon + 1) + path.string();
 }
 
-int write_pictures(const Arguments& arguments, const Target& target) {
+int write_pictures(const ConvertArguments& arguments, const Target& target) {
   data::WriteOptions options = options_of(arguments, target);
   data::OpenOptions open;
   open.keep_encoded = true;
@@ -157,7 +157,7 @@ int write_pictures(const Arguments& arguments, const Target& target) {
   return 0;
 }
 
-int run(const Arguments& arguments) {
+int run(const ConvertArguments& arguments) {
   const Target target = target_of(arguments.to);
   if (target.kind == "libsvm") return write_rows(arguments, target.path);
   return write_pictures(arguments, target);
@@ -167,7 +167,7 @@ int run(const Arguments& arguments) {
 
 Run add_convert(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("convert", "write a data set in another format");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ConvertArguments>();
   app.add_option("FROM", arguments->from, "the set, as `crossbow data` lists them")->required();
   app.add_option("TO", arguments->to, "tfrecord:DIR, tar:DIR, imagefolder:DIR or libsvm:FILE")
       ->required();
@@ -179,7 +179,7 @@ Run add_convert(CLI::App& root) {
   app.add_flag("--skip-bad", arguments->skip_bad,
                "decode every picture, and leave out those that cannot be");
   app.add_flag("--json", arguments->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kConvertExamples);
   return [arguments] { return run(*arguments); };
 }
 

@@ -10,7 +10,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kDataExamples =
     R"(Folders are looked for in $CROSSBOW_DATA, or ./data. The digits, once drawn, and the
 choices that were timed on this machine are kept in $XDG_CACHE_HOME/crossbow, or
 ~/.cache/crossbow; it may be deleted.
@@ -55,7 +55,7 @@ void print_entry(const data::CatalogueEntry& e) {
   }
 }
 
-int run(bool json) {
+int print_catalogue(bool json) {
   Json list = Json::array();
   for (const data::CatalogueEntry& entry : data::catalogue()) {
     if (json) {
@@ -74,10 +74,10 @@ Run add_data(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("data", "list the data sets and where to get them");
   const auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kDataExamples);
   const Run fetch = add_fetch(app), check = add_check(app);
   return [&app, json, fetch, check] {
-    if (app.get_subcommands().empty()) return run(*json);
+    if (app.get_subcommands().empty()) return print_catalogue(*json);
     const std::string& part = app.get_subcommands().front()->get_name();
     if (*json) fail_usage("--json belongs behind the name of the command: data {} --json", part);
     return part == "fetch" ? fetch() : check();

@@ -12,7 +12,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kDevicesExamples = R"(Examples:
   crossbow devices
   crossbow devices --json
 )";
@@ -39,7 +39,7 @@ void print_gpus(const DeviceKind& kind) {
   for (size_t i = 0; i < kind.names.size(); ++i) put("cuda:{} {}\n", i, kind.names[i]);
 }
 
-int run(bool json) {
+int print_devices(bool json) {
   const DeviceKind cpu = device_kind("cpu"), cuda = device_kind(kGpus);
   if (json) {
     print_json({{"kinds", {to_json("cpu", cpu), to_json("cuda", cuda)}}});
@@ -56,8 +56,8 @@ Run add_devices(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("devices", "what this machine has to train on, or why not");
   const auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "put one JSON object on standard output");
-  app.footer(kExamples);
-  return [json] { return run(*json); };
+  app.footer(kDevicesExamples);
+  return [json] { return print_devices(*json); };
 }
 
 }  // namespace crossbow::cli

@@ -11,13 +11,13 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kEvalExamples = R"(Examples:
   crossbow eval runs/lenet-digits-1
   crossbow eval runs/lenet-digits-1 --data mnist:DIR
   crossbow eval runs/lenet-digits-1/checkpoint.best --json
 )";
 
-struct Flags {
+struct EvalFlags {
   InferenceFlags inference;
   bool json = false;
 };
@@ -52,7 +52,7 @@ std::string quality_text(const Result& result) {
                      percent(*result.mean.accuracy));
 }
 
-int run(const Flags& flags) {
+int run(const EvalFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const TrainedModel model = flags.inference.model();
   const auto dataset = model.open_data();
@@ -92,10 +92,10 @@ int run(const Flags& flags) {
 Run add_eval(CLI::App& root) {
   CLI::App& app =
       *root.add_subcommand("eval", "accuracy and loss of a trained model on test images");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<EvalFlags>();
   flags->inference.add(app, /*data=*/true);
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kEvalExamples);
   return [flags] { return run(*flags); };
 }
 

@@ -8,7 +8,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kExportExamples =
     R"(Writes the weights of a run's model, with what batch norm has measured, under PyTorch's names.
 
 Examples:
@@ -20,12 +20,12 @@ In Python:
   model.load_state_dict(safetensors.torch.load_file("lenet.safetensors"))
 )";
 
-struct Arguments {
+struct ExportArguments {
   std::string run, to;
   bool json = false;
 };
 
-int run(const Arguments& arguments) {
+int run(const ExportArguments& arguments) {
   const auto& [run, to, json] = arguments;
   if (!to.ends_with(".safetensors")) {
     fail_usage("'{}': weights are written as FILE.safetensors in this version", to);
@@ -52,13 +52,13 @@ int run(const Arguments& arguments) {
 
 Run add_export(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("export", "write a model's weights for other programs");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExportArguments>();
   app.add_option("RUN", arguments->run, "a run's folder, or a checkpoint")
       ->required()
       ->type_name("PATH");
   app.add_option("FILE", arguments->to, "FILE.safetensors")->required()->type_name("PATH");
   app.add_flag("--json", arguments->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kExportExamples);
   return [arguments] { return run(*arguments); };
 }
 

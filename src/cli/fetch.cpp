@@ -14,7 +14,7 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kFetchExamples =
     R"(What is there already is checked and stays. What comes is kept as NAME.part
 until it is whole and its SHA-256 is right; after Ctrl-C or a lost connection
 the same command goes on from there. The keys of --json: name, folder, files,
@@ -26,7 +26,7 @@ Examples:
   crossbow data fetch cifar100 --from https://mirror.example.com/cifar
 )";
 
-struct Arguments {
+struct FetchArguments {
   std::string name, folder, from;
 };
 
@@ -61,7 +61,7 @@ void print(const data::Published& set, const std::filesystem::path& folder, bool
                           printable(folder.string()), what, printable(spec)));
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const FetchArguments& arguments, bool json) {
   const data::Published& set = data::published_set(arguments.name);
   refuse_other_addresses(arguments.from);
   const bool is_default = arguments.folder.empty();
@@ -97,7 +97,7 @@ std::string names() {
 
 Run add_fetch(CLI::App& data) {
   CLI::App& app = *data.add_subcommand("fetch", "download a public data set");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<FetchArguments>();
   const auto json = std::make_shared<bool>(false);
   app.add_option("name", arguments->name, "the set")->required()->type_name(names());
   app.add_option("folder", arguments->folder, "where to put it [where --data looks for it]")
@@ -106,7 +106,7 @@ Run add_fetch(CLI::App& data) {
                  "a folder with the set's files, in place of its mirrors")
       ->type_name("URL");
   app.add_flag("--json", *json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kFetchExamples);
   return [arguments, json] { return run(*arguments, *json); };
 }
 

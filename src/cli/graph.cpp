@@ -21,14 +21,14 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kGraphExamples = R"(Examples:
   crossbow graph --model resnet-20
   crossbow graph --model lenet --training --batch 64
   crossbow graph --model resnet-32 --learners 16     what 16 learners would cost
   crossbow graph --model lenet --dot | dot -Tsvg > lenet.svg
 )";
 
-struct Flags {
+struct GraphFlags {
   OptionFlags options;
   bool training = false, dot = false, json = false;
 };
@@ -157,7 +157,7 @@ void print_memory(const Memory& m, const RunConfig& c) {
   put("  in all           {:10.2f}\n", l.total_mb());
 }
 
-int run(const Flags& flags) {
+int run(const GraphFlags& flags) {
   const TrainOptions options = flags.options.apply();
   const RunConfig config = resolve(options, find_model(options.model).recipe);
   const Graph forward = config.with_frozen(build_model(config.model, spec_of(options, config)));
@@ -182,13 +182,13 @@ int run(const Flags& flags) {
 
 Run add_graph(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("graph", "print a model's graph, shapes and memory plan");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<GraphFlags>();
   flags->options.add(app, {"model", "data", "image-size", "device", "batch", "learners", "sync",
                            "threads-per-learner", "precision", "loss", "momentum", "freeze"});
   app.add_flag("--training", flags->training, "show the backward part too");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
   app.add_flag("--dot", flags->dot, "print the graph for Graphviz")->excludes("--json");
-  app.footer(kExamples);
+  app.footer(kGraphExamples);
   return [flags] { return run(*flags); };
 }
 

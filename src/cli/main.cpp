@@ -27,10 +27,10 @@ namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
 
-std::vector<CLI::App*> commands_of(CLI::App& root) {
+std::vector<CLI::App*> subcommands_of(CLI::App& root) {
   return root.get_subcommands([](CLI::App*) { return true; });
 }
-std::vector<const CLI::App*> commands_of(const CLI::App& root) {
+std::vector<const CLI::App*> subcommands_of(const CLI::App& root) {
   return root.get_subcommands([](const CLI::App*) { return true; });
 }
 
@@ -80,7 +80,7 @@ void refuse_extras(const CLI::App& app, const std::string& command) {
       for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
     }
   } else {
-    for (const CLI::App* part : commands_of(app)) names.push_back(part->get_name());
+    for (const CLI::App* part : subcommands_of(app)) names.push_back(part->get_name());
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   if (option) fail_unknown_option(extra, views);
@@ -111,14 +111,14 @@ int run(int argc, char** argv) {
        {add_train, add_simulate, add_eval, add_predict, add_runs, add_bench, add_models, add_data,
         add_convert, add_export, add_devices, add_graph, add_completion}) {
     Run command = add(root);
-    CLI::App* app = commands_of(root).back();
+    CLI::App* app = subcommands_of(root).back();
     app->allow_extras();
     app->require_subcommand(0, 1);
     if (argc > 1 && app->get_name() == argv[1]) {
       name += ' ' + app->get_name();
       asked = app;
     }
-    for (CLI::App* part : commands_of(*app)) {
+    for (CLI::App* part : subcommands_of(*app)) {
       part->allow_extras();
       if (app != asked || argc < 3 || part->get_name() != argv[2]) continue;
       name += ' ' + part->get_name();

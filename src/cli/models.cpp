@@ -12,14 +12,14 @@
 namespace crossbow::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kModelsExamples = R"(Examples:
   crossbow models              all, with their sizes
   crossbow models resnet-32    one, with its recipe
   crossbow models resnet-50:variant=v2
   crossbow models --json
 )";
 
-struct Flags {
+struct ModelsFlags {
   std::string name;
   bool json = false;
 };
@@ -117,7 +117,7 @@ void print_one(const Facts& f) {
   put("  augmentation  {}\n", augmentation_text(r));
 }
 
-int run(const Flags& flags) {
+int run(const ModelsFlags& flags) {
   if (!flags.name.empty()) {
     const Facts facts = facts_of(flags.name);
     if (flags.json) {
@@ -147,10 +147,10 @@ int run(const Flags& flags) {
 
 Run add_models(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("models", "list the models, or show one and its recipe");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ModelsFlags>();
   app.add_option("model", flags->name, "the model to show")->type_name("NAME");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kModelsExamples);
   return [flags] { return run(*flags); };
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples =
+constexpr const char* kPredictExamples =
     R"(Images are scaled as those of the test: the middle of the model's proportions.
 They should look like the training images: MNIST's digits are white on black.
 
@@ -29,7 +29,7 @@ Examples:
   crossbow predict runs/lenet-mnist-1/checkpoint.best digits/ --json
 )";
 
-struct Flags {
+struct PredictFlags {
   InferenceFlags inference;
   std::vector<std::string> paths;
   int64_t top = 3;
@@ -106,7 +106,7 @@ void add_folder(const fs::path& folder, std::vector<Picture>& pictures) {
 }
 
 /// A file, or a folder's pictures.
-std::vector<Picture> list(const std::string& path) {
+std::vector<Picture> list_pictures(const std::string& path) {
   const fs::file_type type = type_of(path.c_str());
   if (type == fs::file_type::regular) return {{path, {}, {}}};
   if (type == fs::file_type::not_found) fail("{} does not exist", path);
@@ -117,11 +117,11 @@ std::vector<Picture> list(const std::string& path) {
   return pictures;
 }
 
-std::vector<Picture> list(const std::vector<std::string>& paths) {
+std::vector<Picture> list_pictures(const std::vector<std::string>& paths) {
   std::vector<Picture> pictures;
   for (const std::string& path : paths) {
     try {
-      const std::vector<Picture> there = list(path);
+      const std::vector<Picture> there = list_pictures(path);
       pictures.insert(pictures.end(), there.begin(), there.end());
     } catch (const Error& e) {
       pictures.push_back({path, e.what(), {}});
@@ -200,7 +200,7 @@ void print_line(const Picture& picture, const data::Info& info) {
   put_wrapped(stdout, "", printable(fmt::format("{}: {}", picture.path, line)));
 }
 
-int run(const Flags& flags) {
+int run(const PredictFlags& flags) {
   if (flags.top < 1) fail_usage("--top {}: it must be at least 1", flags.top);
   const auto start = std::chrono::steady_clock::now();
   const TrainedModel model = flags.inference.model();
@@ -209,7 +209,7 @@ int run(const Flags& flags) {
   if (image.rank() != 3 || (image[0] != 1 && image[0] != 3)) {
     fail("the model is of inputs of shape {}, which are no images", image.str());
   }
-  std::vector<Picture> pictures = list(flags.paths);
+  std::vector<Picture> pictures = list_pictures(flags.paths);
   predict(model, info, flags.top, pictures);
   Json predictions = Json::array();
   bool failed = false;
@@ -235,14 +235,14 @@ int run(const Flags& flags) {
 
 Run add_predict(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("predict", "classes of images, by a trained model");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<PredictFlags>();
   flags->inference.add(app, /*data=*/false);
   app.add_option("path", flags->paths, "JPEG or PNG images, or folders of them")
       ->required()
       ->type_name("PATH");
   app.add_option("--top", flags->top, "how many classes to tell of each image [3]")->type_name("N");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kPredictExamples);
   return [flags] { return run(*flags); };
 }
 

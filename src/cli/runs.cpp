@@ -20,13 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kRunsExamples = R"(Examples:
   crossbow runs                          those in ./runs, the best first
   crossbow runs runs/mnist runs/mnist-2  two of them
   crossbow runs experiments --json       those in a folder
 )";
 
-struct Flags {
+struct RunsFlags {
   std::vector<std::string> folders;
   bool json = false;
 };
@@ -50,7 +50,7 @@ void add_runs_of(const fs::path& folder, std::vector<RunSummary>& runs) {
   for (const fs::path& path : found) runs.push_back(summarise(path));
 }
 
-std::vector<RunSummary> list(const std::vector<std::string>& folders) {
+std::vector<RunSummary> list_runs(const std::vector<std::string>& folders) {
   std::vector<RunSummary> runs;
   for (const std::string& folder : folders) add_runs_of(folder, runs);
   std::stable_sort(runs.begin(), runs.end(), [](const RunSummary& a, const RunSummary& b) {
@@ -133,8 +133,9 @@ void print_table(const std::vector<RunSummary>& runs) {
   }
 }
 
-int run(const Flags& flags) {
-  const auto runs = list(flags.folders.empty() ? std::vector<std::string>{"runs"} : flags.folders);
+int run(const RunsFlags& flags) {
+  const auto runs =
+      list_runs(flags.folders.empty() ? std::vector<std::string>{"runs"} : flags.folders);
   if (!flags.json) {
     print_table(runs);
     return 0;
@@ -151,10 +152,10 @@ int run(const Flags& flags) {
 Run add_runs(CLI::App& root) {
   CLI::App& app =
       *root.add_subcommand("runs", "compare runs: settings that differ, accuracy or RMSE, time");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<RunsFlags>();
   app.add_option("folder", flags->folders, "runs, or folders of runs [runs]")->type_name("DIR");
   app.add_flag("--json", flags->json, "put one JSON object on standard output");
-  app.footer(kExamples);
+  app.footer(kRunsExamples);
   return [flags] { return run(*flags); };
 }
 

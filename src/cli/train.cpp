@@ -60,7 +60,7 @@ Examples:
     "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 save the run, which --resume goes on with, and exit with "
     "130, 143, 129 and 138.\n";
 
-struct Flags {
+struct TrainFlags {
   OptionFlags options;
   std::string resume;
   int spares = 0;
@@ -110,7 +110,7 @@ void expect_simulation(const TrainOptions& options) {
   if (!options.learners) fail_usage("say how many nodes there are, for example --nodes 8");
 }
 
-TrainResult train_and_report(const Flags& flags, std::FILE* out) {
+TrainResult train_and_report(const TrainFlags& flags, std::FILE* out) {
   const InterruptGuard guard;
   Reporter observer(out);
   if (!flags.resume.empty()) {
@@ -166,7 +166,7 @@ int signal_of_all() {
   }
 }
 
-int run(const Flags& flags) {
+int run(const TrainFlags& flags) {
   join_world(flags.spares);
   expect_use_of_least(flags.min_ranks);
   if (world() && flags.simulates) {
@@ -186,7 +186,7 @@ int run(const Flags& flags) {
   const bool speaks = world_rank() == 0;
   if (speaks) {
     print_summary(out, result);
-    if (flags.json) print_json(to_json(result));
+    if (flags.json) print_json(cli::to_json(result));
   }
   if (!result.interrupted) return 0;
   const int signal = signal_of_all();
@@ -203,7 +203,7 @@ int run(const Flags& flags) {
   return exit_code_of(signal);
 }
 
-void add_flags(CLI::App& app, Flags& flags) {
+void add_flags(CLI::App& app, TrainFlags& flags) {
   flags.options.add(app);
   flags.options.add_alias(app, "checkpoint-every", "save-every", "another name of --save-every");
   app.get_option("--checkpoint-every")->excludes("--save-every");
@@ -217,7 +217,7 @@ void add_flags(CLI::App& app, Flags& flags) {
 
 Run add_train(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("train", "train a model on a data set");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<TrainFlags>();
   add_flags(app, *flags);
   app.add_option("--spares", flags->spares,
                  "the last N ranks wait, and take the places of lost ones")
@@ -233,7 +233,7 @@ Run add_train(CLI::App& root) {
 
 Run add_simulate(CLI::App& root) {
   CLI::App& app = *root.add_subcommand("simulate", "train on virtual machines, and time them");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<TrainFlags>();
   flags->simulates = true;
   flags->options.add_alias(app, "nodes", "learners", "machines, each with one learner: --learners");
   add_flags(app, *flags);

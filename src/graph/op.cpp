@@ -7,7 +7,7 @@
 namespace crossbow {
 namespace {
 
-Registry<Op>& registry() {
+Registry<Op>& op_registry() {
   static Registry<Op> ops("op");
   return ops;
 }
@@ -16,18 +16,18 @@ Registry<Op>& registry() {
 
 const Op& register_op(Op op) {
   const std::string_view name = op.name;
-  return registry().add(name, std::move(op));
+  return op_registry().add(name, std::move(op));
 }
 
 const Op& find_op(std::string_view name) {
-  const Op* const op = registry().find(name);
+  const Op* const op = op_registry().find(name);
   if (!op) fail("there is no op '{}'", name);
   return *op;
 }
 
 std::vector<const Op*> all_ops() {
   std::vector<const Op*> ops;
-  for (const auto& [name, op] : registry()) ops.push_back(&op);
+  for (const auto& [name, op] : op_registry()) ops.push_back(&op);
   return ops;
 }
 

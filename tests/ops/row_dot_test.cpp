@@ -12,13 +12,13 @@
 namespace crossbow::testing {
 namespace {
 
-constexpr int64_t kPairs = 4, kColumns = 5;
+constexpr int64_t kPairs = 4, kWidth = 5;
 
 /// The gradient of the mean squared distance from 0, and with `decay` that of what it adds.
 std::vector<double> gradient_of(const std::string& device, float decay) {
   Graph graph("net");
-  const Tensor x = parameter(graph, {kPairs, kColumns}, Initialiser::uniform(-1, 1), "x");
-  const Tensor zeros = fill(graph, {kPairs, kColumns}, 0);
+  const Tensor x = parameter(graph, {kPairs, kWidth}, Initialiser::uniform(-1, 1), "x");
+  const Tensor zeros = fill(graph, {kPairs, kWidth}, 0);
   graph.set_output("loss", mean_squared_error(row_decay(x, decay), zeros).value);
   differentiate(graph, graph.output("loss"));
   GraphRun run(graph, device == "cpu" ? cpu() : reference());
@@ -32,10 +32,10 @@ std::vector<double> gradient_of(const std::string& device, float decay) {
 TEST(RowDecay, AddsToTheGradientAsFromThePenaltyItself) {
   for (const char* device : {"cpu", "ref"}) {
     for (const double factor : gradient_of(device, 0)) {
-      EXPECT_NEAR(factor, 2.0 / (kPairs * kColumns), 1e-5) << device;
+      EXPECT_NEAR(factor, 2.0 / (kPairs * kWidth), 1e-5) << device;
     }
     for (const double factor : gradient_of(device, 0.3f)) {
-      EXPECT_NEAR(factor, 2.0 / (kPairs * kColumns) + 2 * 0.3 / kPairs, 1e-5) << device;
+      EXPECT_NEAR(factor, 2.0 / (kPairs * kWidth) + 2 * 0.3 / kPairs, 1e-5) << device;
     }
   }
 }
