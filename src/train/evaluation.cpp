@@ -37,9 +37,9 @@ void Evaluator::compile(CompiledModel& model, int64_t samples, int64_t rows) {
   model.evaluation(last_rows(samples, rows));
 }
 
-Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
-                     std::span<const Workspace> workspaces, const data::Dataset& dataset,
-                     int64_t rows)
+Evaluator::Evaluator(CompiledModel& model, std::span<const Replica* const> replicas,
+                     Workers& workers, std::span<const Workspace> workspaces,
+                     const data::Dataset& dataset, int64_t rows)
     : split_(dataset.test),
       numbers_(dataset.info.label == LabelKind::number),
       classes_(dataset.info.classes),
@@ -47,9 +47,12 @@ Evaluator::Evaluator(CompiledModel& model, const Replica& replica, Workers& work
       samples_(dataset.test->size()),
       rows_(rows),
       workers_(workers),
-      pipeline_(dataset, dataset.test,
-                with_memory_for(*replica.device, pipeline_options(rows, workers.count()))) {
-  for (const Workspace& workspace : workspaces) {
+      pipeline_(
+          dataset, dataset.test,
+          with_memory_for(*replicas.front()->device, pipeline_options(rows, workers.count()))) {
+  for (size_t w = 0; w < workspaces.size(); ++w) {
+    const Replica& replica = *replicas[w];
+    const Workspace& workspace = workspaces[w];
     bound_.push_back({Execution(model.evaluation(rows), replica, workspace),
                       Execution(model.evaluation(last_rows(samples_, rows)), replica, workspace)});
   }

@@ -21,7 +21,7 @@ using LogitsFunction = std::function<void(int64_t first, std::span<const double>
 int64_t evaluation_rows(int64_t training_rows,
                         int64_t samples = std::numeric_limits<int64_t>::max());
 
-/// Binds a replica, workers with their workspaces, and a split; runs as often as asked.
+/// Binds replicas, workers with their workspaces, and a split; runs as often as asked.
 class Evaluator {
  public:
   /// Compiles what a split of `samples` needs; to be called before the arena is made.
@@ -30,8 +30,8 @@ class Evaluator {
   static data::PipelineOptions pipeline_options(int64_t rows, int workers);
 
   /// The workers' OpenMP width is that of the model's programs. Those with a workspace evaluate,
-  /// which must be on the replica's device.
-  Evaluator(CompiledModel& model, const Replica& replica, Workers& workers,
+  /// each by the replica of the same index, which must be on its device.
+  Evaluator(CompiledModel& model, std::span<const Replica* const> replicas, Workers& workers,
             std::span<const Workspace> workspaces, const data::Dataset& dataset, int64_t rows);
 
   /// Nothing if `stop` said so in between; it is asked before each batch. `done` gets the number of

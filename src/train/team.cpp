@@ -205,8 +205,9 @@ Team::Team(const Graph& forward, const RunConfig& run, const TeamConfig& team,
       memory(refuse_too_much(
           memory_for(pointers(models), run, team, dataset, batches.buffer_bytes()), run, batches)),
       engine(run.engine(pointers(models), team, batch_shape(run, dataset), batches.samples())),
-      evaluator(*models.front(), engine->model(), engine->workers(),
-                engine->evaluation_workspaces(), dataset,
+      evaluator(*models.front(),
+                std::vector(engine->evaluation_workspaces().size(), &engine->model()),
+                engine->workers(), engine->evaluation_workspaces(), dataset,
                 evaluation_rows(engine->batch().part_rows(), dataset.test->size())),
       statistics(statistics_of(*models.front(), run, team, *engine, dataset)) {
   const int64_t here = team.learners_here();

@@ -44,12 +44,11 @@ TrainOptions inference_options(const TrainOptions& trained) {
 
 RunConfig inference_config(TrainOptions o) {
   if (!has_pictures(o)) o.crop.reset();
-  const Recipe& recipe = find_model(o.model).recipe;
-  if (const DeviceList devices = device_list(o.device); devices.count > 1) {
-    fail_usage("`device` {}: a trained model runs on one device; choose {}", o.device,
-               devices.kind);
+  if (device_list(o.device).count > 1) {  // that share the cores as learners' devices would
+    o.sync = "ssgd";
+    o.learners = 1;
   }
-  return resolve(o, recipe);
+  return resolve(o, find_model(o.model).recipe);
 }
 
 std::shared_ptr<const data::Dataset> open(const std::string& name, const Shape& image,
@@ -113,8 +112,11 @@ data::Info TrainedModel::info() const {
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
   const TeamConfig& team = config_.teams.front();
-  Device& device = find_device(config_.device.kind);
-  device.expect_team(team.threads.threads);
+  std::vector<Device*> devices;
+  for (int d = 0; d < config_.device.count; ++d) {
+    devices.push_back(&find_device(config_.device.kind, d));
+  }
+  devices.front()->expect_team(team.threads.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
   const ModelSpec spec = spec_of(dataset.info, config_.batch, config_.loss);
@@ -123,12 +125,21 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   const int64_t rows = evaluation_rows(config_.batch, samples);
   Evaluator::compile(model, samples, rows);
   const DeviceKind kind = device_kind(config_.device.kind);
-  Workers workers({&device}, plan_threads(kind, 1, kind.cores, team.threads.threads));
+  const ThreadPlan plan =
+      plan_threads(kind, config_.device.count, kind.cores, team.threads.threads);
+  Workers workers(devices, plan);
+  std::vector<std::unique_ptr<Replica>> replicas;
+  std::vector<const Replica*> replica_of;  // by worker
   std::vector<Workspace> workspaces;
-  for (int w = 0; w < workers.count(); ++w) workspaces.push_back(model.make_workspace(device));
-  Replica replica(*model.parameters(), device);
-  restore(checkpoint_, *model.parameters(), replica);
-  Evaluator evaluator(model, replica, workers, workspaces, dataset, rows);
+  for (Device* device : devices) {
+    replicas.push_back(std::make_unique<Replica>(*model.parameters(), *device));
+    restore(checkpoint_, *model.parameters(), *replicas.back());
+    for (int w = 0; w < plan.workers; ++w) {
+      replica_of.push_back(replicas.back().get());
+      workspaces.push_back(model.make_workspace(*device));
+    }
+  }
+  Evaluator evaluator(model, replica_of, workers, workspaces, dataset, rows);
   return *evaluator.run([] { return false; }, [](int64_t) {}, logits);
 }
 

@@ -8,6 +8,7 @@
 #include "support/late_device.h"
 #include "train/checkpoints.h"
 #include "train/tiny_run.h"
+#include "train/trained_model.h"
 
 namespace crossbow::testing {
 namespace {
@@ -93,6 +94,40 @@ TEST_F(LateRun, IsTheCpusRunOnTwoDevices) {
     EXPECT_EQ(trained(o, "cpu:0,cpu:1"), trained(o, "late:0,late:1")) << sync;
     EXPECT_EQ(trained(o, "cpu:0,cpu:1"), trained(o, "late:2,late:3")) << sync;
   }
+}
+
+/// 16 batches, the last of which is smaller.
+TEST_F(LateRun, ATrainedModelIsTestedOnAllDevices) {
+  const TinyData data(70, 1000);
+  TrainOptions o = tiny_options(data, "cpu");
+  o.model = "logistic";
+  o.out = (runs_.path() / "logistic").string();
+  const TrainResult result = train(o);
+  const auto tested_on = [&](const std::string& device) {
+    const TrainedModel model(
+        *o.out,
+        [&](TrainOptions own) {
+          own.device = device;
+          return own;
+        },
+        [](auto) {});
+    std::vector<double> all(10000);
+    const Evaluation mean =
+        model.run(*model.open_data(), [&](int64_t first, std::span<const double> logits) {
+          std::copy(logits.begin(), logits.end(), all.begin() + first * 10);
+        });
+    all.insert(all.end(), {mean.loss, mean.accuracy.value()});
+    return all;
+  };
+  const std::vector<double> expected = tested_on("cpu");
+  EXPECT_EQ(expected[10000], result.history.back().test_loss);
+  for (const auto pace : {LateOptions::Pace::last_moment, LateOptions::Pace::random}) {
+    const WithLateOptions late({.pace = pace});
+    EXPECT_EQ(tested_on("late"), expected);
+    EXPECT_EQ(tested_on("late:0,late:1"), expected);
+    EXPECT_EQ(tested_on("late:2,late:3"), expected);
+  }
+  if (physical_cores() > 1) EXPECT_EQ(tested_on("cpu:0,cpu:1"), expected);
 }
 
 /// Whichever piece of work fails when an epoch is done, the run ends with that error and a

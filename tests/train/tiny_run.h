@@ -14,13 +14,13 @@
 
 namespace crossbow::testing {
 
-/// 70 training images, or as many as asked for, and 30 test images of 8 × 8 pixels in MNIST's
+/// 70 training images and 30 test images, or as many as asked for, of 8 × 8 pixels in MNIST's
 /// format: noise, brighter where the class says. With batches of 16 the last of the 70's has 6.
 class TinyData {
  public:
-  explicit TinyData(uint32_t training_images = 70) {
+  explicit TinyData(uint32_t training_images = 70, uint32_t test_images = 30) {
     write("train", training_images);
-    write("t10k", 30);
+    write("t10k", test_images);
   }
   std::string spec() const { return "mnist:" + folder_.path().string(); }
   const std::filesystem::path& path() const { return folder_.path(); }
