@@ -15,6 +15,7 @@ constexpr const char* kEvalExamples = R"(Examples:
   crossbow eval runs/lenet-digits-1
   crossbow eval runs/lenet-digits-1 --data mnist:DIR
   crossbow eval runs/lenet-digits-1/checkpoint.best --json
+  crossbow eval runs/resnet-50-1 --device cuda:0,cuda:1
 )";
 
 struct EvalFlags {
