@@ -20,6 +20,8 @@
 namespace crossbow::testing {
 namespace {
 
+constexpr const char* kFailed = "the late device failed";
+
 LateOptions options;
 std::atomic<int64_t> work_done{0};
 std::atomic<uint32_t> queues_made{0};
@@ -47,6 +49,17 @@ class Memory {
     std::memset(bytes_ + at, kNaN, needed);
     return addresses_ + at;
   }
+
+  /// What a piece of its device's work does that fails.
+  [[noreturn]] void fail_device() {
+    lost_ = options.lost;
+    fail(kFailed);
+  }
+  /// Throws if it is lost.
+  void expect_device() const {
+    if (lost_) fail(kFailed);
+  }
+  void find_device_again() { lost_ = false; }
 
   /// In bytes.
   static int64_t limit() { return std::min<int64_t>(options.memory, kSpan); }
@@ -91,6 +104,7 @@ class Memory {
   mutable std::mutex mutex_;
   std::map<size_t, size_t> used_;  // begin, end
   size_t taken_ = 0;
+  std::atomic<bool> lost_{false};
 };
 
 /// Of all devices, for copies between them.
@@ -99,12 +113,12 @@ std::deque<Memory>& memories() {
   return all;
 }
 
-template <typename T>
-T* usable_anywhere(T* p) {
+/// Null: the host's.
+const Memory* memory_of(const void* p) {
   for (const Memory& memory : memories()) {
-    if (memory.holds(p)) return memory.usable(p);
+    if (memory.holds(p)) return &memory;
   }
-  return p;
+  return nullptr;
 }
 
 /// The host's memory that late devices can read.
@@ -137,7 +151,9 @@ Pinned& pinned() {
 /// What a queue has been given, done by a thread of its own.
 class Worker {
  public:
-  Worker() : rng_(options.seed, Purpose::synthetic, queues_made++) {
+  /// Of the device with that memory.
+  explicit Worker(Memory& memory)
+      : memory_(memory), rng_(options.seed, Purpose::synthetic, queues_made++) {
     thread_ = std::thread([this] { work(); });
   }
   /// What nobody has waited for may never be done.
@@ -190,7 +206,8 @@ class Worker {
           std::this_thread::sleep_for(std::chrono::microseconds(
               rng_.below(static_cast<uint32_t>(options.longest_delay_us) + 1)));
         }
-        if (work_done++ == options.failing_work) fail("the late device failed");
+        if (work_done++ == options.failing_work) memory_.fail_device();
+        memory_.expect_device();
         if (!skip) next();
       } catch (...) {
         error = std::current_exception();
@@ -202,6 +219,7 @@ class Worker {
     }
   }
 
+  Memory& memory_;
   Rng rng_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
@@ -260,10 +278,17 @@ class LateMath : public VectorMath {
 
 class LateQueue : public Queue {
  public:
-  LateQueue(Memory& memory, std::string_view math) : memory_(memory), math_name_(math) {}
+  LateQueue(Memory& memory, std::string_view math)
+      : memory_(memory), math_name_(math), worker_(std::make_shared<Worker>(memory)) {}
 
   void copy(void* to, const void* from, size_t bytes) override {
-    give([to = usable_anywhere(to), from = usable_anywhere(from), bytes] {
+    const Memory *there = memory_of(to), *here = memory_of(from);
+    if (there) to = there->usable(to);
+    if (here) from = here->usable(from);
+    give([to, from, bytes, there, here] {
+      for (const Memory* memory : {there, here}) {
+        if (memory) memory->expect_device();
+      }
       if (bytes > 0) std::memcpy(to, from, bytes);
     });
   }
@@ -344,7 +369,7 @@ class LateQueue : public Queue {
  private:
   Memory& memory_;
   const std::string_view math_name_;
-  const std::shared_ptr<Worker> worker_ = std::make_shared<Worker>();
+  const std::shared_ptr<Worker> worker_;
   std::vector<std::function<void()>>* recorded_ = nullptr;
   std::deque<std::vector<std::function<void()>>> aside_;  // that no join has waited for
   bool gives_aside_ = false;
@@ -420,19 +445,25 @@ class LateDevice : public Device {
   double memory_mb() const override { return mebibytes(static_cast<double>(Memory::limit())); }
   double free_memory_mb() const override { return mebibytes(static_cast<double>(memory_.left())); }
   Buffer allocate(size_t bytes) override {
+    memory_.expect_device();
     if (bytes == 0) return {};
     return {memory_.allocate(bytes), bytes, [this](std::byte* p) { memory_.free(p); }};
   }
   Buffer allocate_pinned(size_t bytes) override {
+    memory_.expect_device();
     const auto memory = std::make_shared<Buffer>(bytes);
     pinned().add(memory->data(), bytes);
     return {memory->data(), bytes, [memory](std::byte* p) { pinned().remove(p); }};
   }
   bool can_read(const void* host) const override { return pinned().holds(host); }
   std::unique_ptr<Queue> make_queue() override {
+    memory_.expect_device();
     return std::make_unique<LateQueue>(memory_, math_);
   }
-  std::unique_ptr<Event> make_event() override { return std::make_unique<LateEvent>(); }
+  std::unique_ptr<Event> make_event() override {
+    memory_.expect_device();
+    return std::make_unique<LateEvent>();
+  }
 
  private:
   const std::string_view kernels_, math_;
@@ -463,6 +494,7 @@ WithLateOptions::WithLateOptions(const LateOptions& o) {
 
 WithLateOptions::~WithLateOptions() {
   options = {};
+  for (Memory& memory : memories()) memory.find_device_again();
 }
 
 int64_t late_work_done() {

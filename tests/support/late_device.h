@@ -18,6 +18,7 @@ struct LateOptions {
   int longest_delay_us = 50;
   int64_t memory = std::numeric_limits<int64_t>::max();  // bytes, of each device
   int64_t failing_work = -1;  // the n-th piece of work of all queues, from 0, throws Error
+  bool lost = false;          // as does then all that is asked of its device
 };
 
 /// Sets them while it lives.

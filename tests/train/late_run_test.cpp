@@ -169,5 +169,35 @@ TEST_F(LateRun, AFailureAtAnyPieceOfWorkLeavesACheckpoint) {
   }
 }
 
+/// Which of two devices is lost, and when: the other one does not wait for it for ever, and what
+/// was saved before can be read.
+TEST_F(LateRun, ALostDeviceEndsTheWorkOfAll) {
+  for (const char* sync : {"sma", "sma-paper", "ssgd"}) {
+    SCOPED_TRACE(sync);
+    TrainOptions o = tiny_options(data_, "late:0,late:1");
+    o.sync = sync;
+    o.learners = 2;
+    o.epochs = 2;
+    WorkWatch watch;
+    int64_t all = 0;
+    {
+      const WithLateOptions late({});
+      trained(o, o.device, &watch);
+      all = late_work_done();
+    }
+    int64_t lost = 0, saved = 0;
+    for (int64_t n = 0; n < all; n += 23) {
+      SCOPED_TRACE(n);
+      const auto pace = n % 2 ? LateOptions::Pace::random : LateOptions::Pace::last_moment;
+      const WithLateOptions late({.pace = pace, .failing_work = n, .lost = true});
+      o.out = (runs_.path() / std::to_string(runs_made_++)).string();
+      EXPECT_EQ(error_of([&] { train(tiny_net, o); }), "the late device failed");
+      lost += n > watch.of_first_epoch;
+      if (std::filesystem::exists(*o.out + "/checkpoint")) saved += load(*o.out).position.epoch;
+    }
+    EXPECT_GT(saved, lost / 2);  // the first of these belong to saving
+  }
+}
+
 }  // namespace
 }  // namespace crossbow::testing
