@@ -186,7 +186,7 @@ TEST_F(LateRun, ALostDeviceEndsTheWorkOfAll) {
       all = late_work_done();
     }
     int64_t lost = 0, saved = 0;
-    for (int64_t n = 0; n < all; n += 23) {
+    for (int64_t n = 0; n < all; n += 37) {
       SCOPED_TRACE(n);
       const auto pace = n % 2 ? LateOptions::Pace::random : LateOptions::Pace::last_moment;
       const WithLateOptions late({.pace = pace, .failing_work = n, .lost = true});
