@@ -127,7 +127,9 @@ TEST_F(LateRun, ATrainedModelIsTestedOnAllDevices) {
     EXPECT_EQ(tested_on("late:0,late:1"), expected);
     EXPECT_EQ(tested_on("late:2,late:3"), expected);
   }
-  if (physical_cores() > 1) EXPECT_EQ(tested_on("cpu:0,cpu:1"), expected);
+  if (physical_cores() > 1) {
+    EXPECT_EQ(tested_on("cpu:0,cpu:1"), expected);
+  }
 }
 
 /// Whichever piece of work fails when an epoch is done, the run ends with that error and a

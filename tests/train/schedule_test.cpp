@@ -59,13 +59,12 @@ TEST(Schedule, CosineFallsToZeroAtTheEnd) {
 }
 
 TEST(Schedule, CountsEpochsInSamples) {
-  TrainOptions options;
-  options.lr = 1;
-  options.lr_schedule.emplace("multistep");
-  options.lr_milestones = {{2, 2.5}};
-  options.lr_gamma = 0.5;
-  options.warmup = 0.1;
-  options.epochs = 4;
+  const TrainOptions options{.epochs = 4,
+                             .lr = 1,
+                             .lr_schedule = "multistep",
+                             .lr_milestones = {{2, 2.5}},
+                             .lr_gamma = 0.5,
+                             .warmup = 0.1};
   const Schedule s = Schedule::of(EpochSchedule::of(options), *options.epochs, 70);
   EXPECT_EQ(s.milestones, (std::vector<int64_t>{140, 175}));
   EXPECT_EQ(s.warmup, 7);
