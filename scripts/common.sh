@@ -1,6 +1,14 @@
 # shellcheck shell=bash
 # Shared by the scripts beside it: source it, it runs nothing by itself.
 set -euo pipefail
+
+# The comment that a script begins with is its help, where it tells the usage.
+help=$(sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0")
+if [[ ${1:-} == --help && $help == *usage:* ]]; then
+  printf '%s\n' "$help"
+  exit
+fi
+
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

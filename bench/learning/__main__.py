@@ -87,6 +87,7 @@ def add_large(commands):
 def add_names(commands):
     about = "Accuracy of k learners on the built-in digits, by every algorithm's name alone"
     add = add_command(commands, "names", about, "It does not matter how busy the machine is.")
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default 3)")
     ks, algorithms = names.LEARNERS, names.ALGORITHMS
     add("--learners", type=listed(int), default=ks, metavar="K,K", help="default 1,2,4,8")
     about = f"as --sync of crossbow train (default {','.join(algorithms)})"

@@ -192,6 +192,15 @@ def final_cell(accuracy):
     return f"{100 * accuracy:.2f}" if accuracy else "diverged"
 
 
+def accuracy_cell(records):
+    """Median (range) of the final accuracies."""
+    if not records:
+        return "–"
+    found = [final_accuracy(record) for record in records]
+    median, *ends = map(final_cell, (statistics.median(found), min(found), max(found)))
+    return f"{median} ({' to '.join(ends)})" if len(found) > 1 else median
+
+
 def large_parts(records, task):
     """Each way at the best of its rates, by k."""
     by_way = group(records, lambda job: (efficiency.algorithm_of(job), large.learners_of(job)))
@@ -201,13 +210,10 @@ def large_parts(records, task):
         runs = by_way.get((way, k), [])
         return select(runs, rate=large.best_rate(runs))
 
-    def accuracy_cell(way, k):
+    def best_cell(way, k):
         runs = at_best(way, k)
-        if not runs:
-            return "–"
-        found = [final_accuracy(record) for record in runs]
-        median, *ends = map(final_cell, (statistics.median(found), min(found), max(found)))
-        return f"{median} ({' to '.join(ends)}) at {runs[0]['job']['rate']:g}"
+        rate = f" at {runs[0]['job']['rate']:g}" if runs else ""
+        return accuracy_cell(runs) + rate
 
     def epochs_to(record):
         reached = (e["epoch"] for e in record["history"] if e["test_accuracy"] >= task.target)
@@ -226,21 +232,22 @@ def large_parts(records, task):
     return [
         f"## {task.name}: k learners of batch 16, and one of batch 16·k, {task.large_epochs} epochs\n",
         "Test accuracy after the last, %: median (range) of the seeds at the best rate:\n",
-        page(accuracy_cell),
+        page(best_cell),
         f"Epochs to {task.target:.1%}, by seed:\n",
         page(target_cell),
     ]
 
 
 def names_parts(records, task):
-    """By algorithm and number of learners."""
+    """By algorithm and number of learners: the seeds' median (range)."""
     learners = values(records, "learners")
     rows = []
     for sync, runs in group(records, lambda job: job["sync"]).items():
-        found = {r["job"]["learners"]: f"{100 * final_accuracy(r):.2f}" for r in runs}
-        rows.append([f"`{sync}`", *(found.get(k, "–") for k in learners)])
+        cells = [accuracy_cell(select(runs, learners=k)) for k in learners]
+        rows.append([f"`{sync}`", *cells])
+    about = "by --sync and --learners alone, %: median (range) of the seeds"
     return [
-        f"## {task.name}: test accuracy after {task.epochs} epochs by --sync and --learners alone, %\n",
+        f"## {task.name}: test accuracy after {task.epochs} epochs {about}\n",
         table(["", *(f"k = {k}" for k in learners)], rows),
     ]
 
