@@ -84,6 +84,12 @@ Device& find_device(std::string_view kind, int index) {
   return *device;
 }
 
+std::vector<Device*> find_devices(std::string_view kind, int count) {
+  std::vector<Device*> devices;
+  for (int d = 0; d < count; ++d) devices.push_back(&find_device(kind, d));
+  return devices;
+}
+
 std::string device_name(std::string_view kind, int index) {
   const KindName name(kind);
   return fmt::format("{}:{}", name.base, name.first + index);

@@ -137,6 +137,8 @@ inline constexpr std::string_view kGpus = "cuda";  // known in builds without ke
 /// The i-th device of a kind: "cpu", "cuda", "ref"; of "cuda:2" the i-th after the first two. Each
 /// call gives the same one. Throws Error if there is none.
 Device& find_device(std::string_view kind, int index = 0);
+/// The first `count` of a kind. Throws as find_device does.
+std::vector<Device*> find_devices(std::string_view kind, int count);
 /// "cuda:3" for the second of "cuda:2".
 std::string device_name(std::string_view kind, int index);
 bool is_device(std::string_view kind);

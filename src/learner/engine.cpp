@@ -7,15 +7,6 @@
 #include <optional>
 
 namespace crossbow {
-namespace {
-
-std::vector<Device*> find_devices(const std::string& kind, int count) {
-  std::vector<Device*> devices;
-  for (int d = 0; d < count; ++d) devices.push_back(&find_device(kind, d));
-  return devices;
-}
-
-}  // namespace
 
 Engine::Engine(std::span<CompiledModel* const> models, const EngineOptions& options)
     : options_(options),

@@ -1,6 +1,7 @@
 #include "train/trained_model.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "core/error.h"
 #include "device/device.h"
@@ -112,10 +113,7 @@ data::Info TrainedModel::info() const {
 
 Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction& logits) const {
   const TeamConfig& team = config_.teams.front();
-  std::vector<Device*> devices;
-  for (int d = 0; d < config_.device.count; ++d) {
-    devices.push_back(&find_device(config_.device.kind, d));
-  }
+  const auto devices = find_devices(config_.device.kind, config_.device.count);
   devices.front()->expect_team(team.threads.threads);
   Tuner tuner;
   tuner.preset(checkpoint_.plan);
@@ -128,14 +126,14 @@ Evaluation TrainedModel::run(const data::Dataset& dataset, const LogitsFunction&
   const ThreadPlan plan =
       plan_threads(kind, config_.device.count, kind.cores, team.threads.threads);
   Workers workers(devices, plan);
-  std::vector<std::unique_ptr<Replica>> replicas;
+  std::deque<Replica> replicas;            // by device
   std::vector<const Replica*> replica_of;  // by worker
   std::vector<Workspace> workspaces;
   for (Device* device : devices) {
-    replicas.push_back(std::make_unique<Replica>(*model.parameters(), *device));
-    restore(checkpoint_, *model.parameters(), *replicas.back());
+    Replica& replica = replicas.emplace_back(*model.parameters(), *device);
+    restore(checkpoint_, *model.parameters(), replica);
     for (int w = 0; w < plan.workers; ++w) {
-      replica_of.push_back(replicas.back().get());
+      replica_of.push_back(&replica);
       workspaces.push_back(model.make_workspace(*device));
     }
   }
