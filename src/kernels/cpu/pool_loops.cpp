@@ -1,5 +1,6 @@
 #include "kernels/cpu/pool_loops.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/prepare.h"
@@ -14,10 +15,12 @@ struct Taps {
   struct Tap {
     int64_t source;
     float factor;  // in an average
+    bool operator==(const Tap&) const = default;
   };
   struct Target {
     std::vector<Tap> taps;
-    float divisor = 0;  // 1/factor, if all taps have the same; else 0
+    float divisor = 0;     // 1/factor, if all taps have the same; else 0
+    bool repeats = false;  // the taps of the target before, as the gradient of a map's mean
   };
   std::vector<Target> targets;
   int64_t sources;
@@ -79,6 +82,9 @@ Taps taps_of(const MapTaps& map, const Shape& x, const Shape& y, bool gradient) 
         target.taps.push_back({gradient ? out : in, 1 / divisor});
       }
     }
+  }
+  for (size_t t = 1; t < taps.targets.size(); ++t) {
+    taps.targets[t].repeats = taps.targets[t].taps == taps.targets[t - 1].taps;
   }
   return taps;
 }
@@ -188,7 +194,9 @@ Call bind_average(const Pooling& p, Operands o) {
       for_targets(p.taps, stride, [&](size_t t, int64_t c, auto lanes) {
         const Taps::Target& of = p.taps.targets[t];
         T* target = result + to + static_cast<int64_t>(t) * stride + c;
-        if (of.divisor > 0 && of.taps.size() > kFewTaps) {
+        if (of.repeats) {
+          std::copy_n(target - stride, lanes, target);
+        } else if (of.divisor > 0 && of.taps.size() > kFewTaps) {
           mean(of, source + from + c, target, stride, lanes);
         } else {
           weighted_sum(of, source + from + c, target, stride, lanes);
