@@ -194,6 +194,11 @@ struct Loops {
   void (*sparse_dense)(const SparseDenseArgs&, int64_t begin, int64_t end);
   /// to[column, o] += factor·value·dy[r, o], of the outputs from `begin` to `end`.
   void (*sparse_add)(const SparseAddArgs&, int64_t begin, int64_t end);
+  /// to[i·pair_stride + 2c + h] = tile[2i + h, c] of a tile of 16×16, whose rows are `row_stride`
+  /// elements apart: pairs of rows.
+  void (*pair_rows)(const float* tile, int64_t row_stride, Bf16* to, int64_t pair_stride);
+  /// to[i·pair_stride + 2r + h] = tile[r, 2i + h]: pairs of columns.
+  void (*pair_columns)(const float* tile, int64_t row_stride, Bf16* to, int64_t pair_stride);
 };
 
 /// The fastest set that this machine runs, or the one that the environment's CROSSBOW_ISA names

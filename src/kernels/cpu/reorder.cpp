@@ -1,11 +1,13 @@
 #include <dnnl.hpp>
 
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/pair_tiles.h"
 
 namespace crossbow {
 namespace {
 
-PreparedKernel prepare_reorder(const Layout& from, const Layout& to, int) {
+PreparedKernel prepare_reorder(const Layout& from, const Layout& to, int threads) {
+  if (auto kernel = prepare_pairs(from, to, threads)) return *std::move(kernel);
   const auto desc = onednn::reorder(onednn::desc_of(from), onednn::desc_of(to));
   return onednn::run_by<dnnl::reorder>(desc,
                                        {onednn::input(0, DNNL_ARG_FROM, desc.src_desc()),

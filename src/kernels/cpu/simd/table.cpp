@@ -17,6 +17,7 @@ const Loops& table() {
     add_sgd(loops);
     add_dense(loops);
     add_sparse(loops);
+    add_pairs(loops);
     return loops;
   }();
   return table;

@@ -13,6 +13,7 @@ void add_flat(Loops& loops);
 void add_sgd(Loops& loops);
 void add_dense(Loops& loops);
 void add_sparse(Loops& loops);
+void add_pairs(Loops& loops);
 
 const Loops& table();
 
