@@ -14,7 +14,7 @@ constexpr size_t kHopelessWindows = 3;  // all below this share of the best end 
 constexpr double kHopeless = 0.6;
 constexpr int kWarmUp = 1;              // windows after each change
 constexpr int kPatience = 2;            // trials without a rise that end a search,
-constexpr double kReach = 1.5;          // if they came to so many times the best one's learners
+constexpr int kReach = 2;               // if they came to so many times the best one's learners
 constexpr size_t kWatchedWindows = 20;  // looked at together once settled
 constexpr double kChange = 0.15;        // of the throughput, that asks for another search
 constexpr double kTrim = 0.1;           // of the windows, on either side
@@ -113,9 +113,12 @@ AutoTuner::Verdict AutoTuner::finish_trial(const Trial& trial) {
   } else {
     ++failures_;
   }
-  const bool far = current().learners >= kReach * best().arrangement.learners;
-  if ((failures_ < kPatience || !far) && at_ + 1 < ladder_.size()) {
-    move_to(at_ + 1);
+  const int far = kReach * best().arrangement.learners;
+  if ((failures_ < kPatience || current().learners < far) && at_ + 1 < ladder_.size()) {
+    size_t next = at_ + 1;
+    while (failures_ >= kPatience && ladder_[next].learners < far && next + 1 < ladder_.size())
+      ++next;
+    move_to(next);
     return Verdict::trial_done;
   }
   settle();

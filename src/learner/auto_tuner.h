@@ -10,10 +10,10 @@
 namespace crossbow {
 
 /// Climbs a ladder of arrangements while each is worth more than the best before it, by more than a
-/// threshold and more than the measurements scatter; looks at one beyond a failure, then settles at
-/// the best. A tie is for fewer learners. Told the throughput of steady windows, of which it takes
-/// a trimmed mean, so that a single disturbance decides nothing; where windows scatter it asks for
-/// more. One thread.
+/// threshold and more than the measurements scatter; looks at one beyond a failure and at twice the
+/// best one's learners, since many small steps may add up, then settles at the best. A tie is for
+/// fewer learners. Told the throughput of steady windows, of which it takes a trimmed mean, so that
+/// a single disturbance decides nothing; where windows scatter it asks for more. One thread.
 class AutoTuner {
  public:
   /// What an arrangement is worth: its images/s times the share of them that count. A rise by less
