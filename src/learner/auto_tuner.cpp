@@ -87,11 +87,11 @@ AutoTuner::Verdict AutoTuner::add(double images_per_second) {
     return Verdict::go_on;
   }
   windows_.push_back(images_per_second);
-  if (!settled_ && hopeless()) return finish_trial({current(), estimate(windows_).mean, 0});
-  if (windows_.size() < kWindows) return Verdict::go_on;
+  const bool ended = !settled_ && hopeless();
+  if (!ended && windows_.size() < kWindows) return Verdict::go_on;
   if (settled_) return compare_with_best();
   const auto [rate, error] = estimate(windows_);
-  if (error > kSteady && windows_.size() < kMostWindows) return Verdict::go_on;
+  if (!ended && error > kSteady && windows_.size() < kMostWindows) return Verdict::go_on;
   return finish_trial({current(), rate, error});
 }
 

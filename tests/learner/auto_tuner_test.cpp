@@ -87,8 +87,11 @@ TEST(AutoTuner, ScatterAsksForMoreWindows) {
 
 TEST(AutoTuner, AHopelessTrialIsShort) {
   AutoTuner tuner(arrangements(3, 1), false);
-  EXPECT_LT(settle(tuner, [](int k, int) { return k == 1 ? 100.0 : 30.0; }), 22);
+  const auto machine = [](int k, int n) { return k == 1 ? 100.0 : 30.0 + n % 2; };
+  EXPECT_LT(settle(tuner, machine), 22);
   EXPECT_EQ(tuner.current().learners, 1);
+  EXPECT_NEAR(tuner.trials()[1].rate, 30.5, 0.25);
+  EXPECT_NEAR(tuner.trials()[1].error, 0.011, 0.001);  // of three windows: 1/√3 / √3 of 30.5
 }
 
 TEST(AutoTuner, SettledItListensNoMore) {
