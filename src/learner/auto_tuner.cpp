@@ -159,7 +159,8 @@ void AutoTuner::reconsider() {
   take_best();
   const size_t next = untried();
   note_share();
-  if (share_when_settled_ && relative_share(next) > *share_when_settled_ * (1 + goal_.threshold)) {
+  const bool more = next < ladder_.size() && share_when_settled_;
+  if (more && relative_share(next) > *share_when_settled_ * (1 + goal_.threshold)) {
     settled_ = checking_ = false;
     failures_ = 0;
     move_to(next);

@@ -101,7 +101,7 @@ struct EnginePlace {
     EnginePlace place = *this;
     if (learners == before) return place;
     if (exchanges > 0) place.exchanges = std::max<int64_t>(1, exchanges_by_now);
-    if (learners > before) place.joined = place.exchanges;
+    place.joined = learners > before ? place.exchanges : std::min(joined, place.exchanges);
     if (learners == 1 || before == 1) place.since_exchange = 0;
     return place;
   }

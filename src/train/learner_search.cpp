@@ -66,16 +66,24 @@ double LearnerSearch::share_of(const Arrangement& a) const {
 }
 
 Arrangement LearnerSearch::start() {
+  const auto known = candidates_.size() > 1 && !retune_ ? remembered() : std::nullopt;
+  if (!known) return start_anew();
+  observer_.note(fmt::format("{}, found the best before: {:.0f} images/s; `retune` looks again",
+                             text_of(known->arrangement), known->rate));
+  make_tuner(*known);
+  return known->arrangement;
+}
+
+Arrangement LearnerSearch::start_anew() {
   given_ = candidates_[0];
-  if (candidates_.size() == 1) return given_;
-  if (const auto known = remembered(); known && !retune_) {
-    observer_.note(fmt::format("{}, found the best before: {:.0f} images/s; `retune` looks again",
-                               text_of(known->arrangement), known->rate));
-    make_tuner(*known);
-    return known->arrangement;
-  }
-  make_tuner(retune_);
-  return tuner_->current();
+  tuner_.reset();
+  if (candidates_.size() > 1) make_tuner(retune_);
+  return wanted();
+}
+
+Arrangement LearnerSearch::start_below_remembered() {
+  keep_at_most(wanted().learners - 1);
+  return start_anew();
 }
 
 std::optional<AutoTuner::Trial> LearnerSearch::remembered() {

@@ -31,6 +31,8 @@ class LearnerSearch {
 
   /// What a new run starts with.
   Arrangement start();
+  /// Instead, where choice() is `remembered` and cannot be had.
+  Arrangement start_below_remembered();
   /// What a resumed run had settled on, or else had just tried, and the changes that it made
   /// afterwards: nothing is looked for before the last of them. The noise scale is what it was
   /// then.
@@ -71,6 +73,7 @@ class LearnerSearch {
   template <typename... Args>
   void make_tuner(const Args&... args);
   double share_of(const Arrangement& arrangement) const;
+  Arrangement start_anew();
   void start_again(const Arrangement& arrangement, bool settled);
   /// Of a run that has settled on it, and looks again as the noise grows.
   void stay_on(const Arrangement& arrangement);

@@ -96,7 +96,11 @@ RunConfig fitted(const RunConfig& config, const data::Dataset& dataset, const Ch
     // The team that goes on, or one of its changes to come, may be none of those here, and other
     // ranks may have begun the epoch.
     const int64_t rows = from ? from->position.batch_rows : 0;
-    if (rows > 0) fitted.steps = std::min(fitted.steps, rows / config.batch);
+    if (rows > 0) {
+      const int64_t before = rows / config.batch;
+      fitted.steps = std::min(fitted.steps, before);
+      while (before % fitted.steps != 0) --fitted.steps;  // so that the run's place is one of these
+    }
   }
   fitted.batch *= fitted.steps;
   return fitted;

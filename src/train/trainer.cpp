@@ -44,6 +44,7 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
     const int before = team.learners_here() * static_cast<int>(position_.ranks);
     if (const int64_t rows = position_.batch_rows; rows > config_.batch) {
       position_.batch = std::min(position_.batch * (rows / config_.batch), batches_->batches());
+      position_.open_batches *= rows / config_.batch;
     }
     position_.engine =
         position_.engine.with_learners(team.learners(), before, exchanges_by_now(team));
@@ -59,15 +60,20 @@ Trainer::Trainer(const GraphFunction& graph, const RunConfig& config, RunFolder*
       tuner_.preset(read_choices(std::filesystem::path(config_.replay) / "plan.json"));
     }
     team = config_.team(search_.start());
-    position_.settled = search_.settled();
   }
   position_.batch_rows = config_.batch;
   try {
     arrange(team, from);
-  } catch (const UsageError& e) {  // its remedy may be a setting that cannot change any more
-    if (!from) throw;
-    fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
+  } catch (const Error& e) {
+    if (from && dynamic_cast<const UsageError*>(&e)) {  // its remedy cannot change any more
+      fail_usage("{}; a resumed run keeps its settings, so that others need a new one", e.what());
+    }
+    if (from || search_.choice() != LearnerChoice::remembered) throw;
+    tell_refusal(team.arrangement, e);
+    team = config_.team(search_.start_below_remembered());
+    arrange(team, nullptr);
   }
+  if (!from) position_.settled = search_.settled();
   const bool other_ranks = from && from->position.ranks != world_size();
   if (!from || other_ranks) move_rate();
   if (folder_ && other_ranks) folder_->forget_turns();
@@ -205,6 +211,7 @@ bool Trainer::train_segment() {
   position_.waiting_seconds += batches_->take_waited_seconds() / engine().threads();
 
   position_.engine = engine().state().place;
+  if (!saves_) engine().take_turns();  // which nobody writes down
   make_changes();
   if (to_stop || (is_asked && done < segment.batches)) return false;
   if (saves_ && position_.batch < batches_->batches() && agreed(save_timer_.due())) save();
@@ -214,7 +221,6 @@ bool Trainer::train_segment() {
 bool Trainer::meet(int64_t first, int64_t done, double seconds) {
   const auto losses = std::span(losses_).first(static_cast<size_t>(done));
   ranks_->end(first, losses, seconds, engine().share_seconds());
-  if (!saves_) engine().take_turns();  // which nobody writes down
   return any_rank_is_to_stop();
 }
 
@@ -251,7 +257,7 @@ void Trainer::tell(const NodeFailure& failure) {
 void Trainer::report(int64_t first, int64_t done, bool whole) {
   const int64_t k = engine().all_learners(), end = first + done;
   while (position_.batch < end) {
-    if (position_.open_batches >= k) recorder_.end_iteration();  // there were more learners
+    end_iteration_of_more();
     const int64_t n = std::min(k - position_.open_batches, end - position_.batch);
     const auto losses = std::span(losses_).subspan(static_cast<size_t>(position_.batch - first),
                                                    static_cast<size_t>(n));
@@ -269,6 +275,11 @@ void Trainer::report(int64_t first, int64_t done, bool whole) {
   observer_.progress.done.store(std::min(position_.batch * config_.batch, samples()),
                                 std::memory_order_relaxed);
   if (const auto note = watch_.look(observer_.progress.loss)) observer_.note(*note);
+}
+
+/// Where there were more learners than there are now.
+void Trainer::end_iteration_of_more() {
+  if (position_.open_batches >= engine().all_learners()) recorder_.end_iteration();
 }
 
 /// The time that the model's batch-norm statistics take counts as training time.

@@ -62,6 +62,7 @@ class Trainer {
   bool make(const LearnerChange& change);
   /// The others go on without a learner that has failed, from what all had in common.
   void lose(const LearnerLoss& loss);
+  void tell_refusal(const Arrangement& arrangement, const std::exception& why);
   /// So many learners train from now on, perhaps without one that there was, and the rate moves to
   /// what they need. False as of make.
   bool go_on_with(const Arrangement& arrangement, std::optional<int> lost = {});
@@ -92,6 +93,7 @@ class Trainer {
   /// `first`; `done` of it are done, perhaps the whole. An iteration is a batch for each learner;
   /// the last one of a segment may have fewer.
   void report(int64_t first, int64_t done, bool whole);
+  void end_iteration_of_more();
   /// What is evaluated and saved, the same on all ranks. Throws Error if it is not.
   const Replica& model();
   Checkpoint state(const Replica& model) const;

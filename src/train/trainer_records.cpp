@@ -66,6 +66,7 @@ void Trainer::save(const Replica& model) {
     fail_not_finite(fmt::format("the weights are infinite or NaN after step {}", position_.step),
                     position_.step > 0, recorder_.rate_at(position_.batch));
   }
+  end_iteration_of_more();
   const std::vector<int32_t> own = engine().take_turns();
   const auto turns = ranks_ ? ranks_->take_turns(own) : std::optional(encode_turns(own));
   if (folder_) {

@@ -113,6 +113,12 @@ void Trainer::lose(const LearnerLoss& loss) {
   tell_team();
 }
 
+void Trainer::tell_refusal(const Arrangement& arrangement, const std::exception& why) {
+  const bool is_short = dynamic_cast<const std::bad_alloc*>(&why);
+  observer_.note(fmt::format("{} cannot be had: {}", text_of(arrangement),
+                             is_short ? "out of memory" : why.what()));
+}
+
 bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost) {
   const auto start = std::chrono::steady_clock::now();
   Checkpoint before = state(engine().snapshot());
@@ -125,10 +131,10 @@ bool Trainer::go_on_with(const Arrangement& arrangement, std::optional<int> lost
       place.with_learners(next.learners(), engine().all_learners(), exchanges_by_now(next));
   try {
     arrange(next, &before);
-  } catch (const Error& e) {  // most likely memory is short, which has no error of its own
+  } catch (const std::exception& e) {  // most likely memory is short
     const bool is_trial = search_.ahead() == 0 && arrangement.learners > old.learners;
     if (!is_trial) throw;
-    observer_.note(fmt::format("{} cannot be had: {}", text_of(arrangement), e.what()));
+    tell_refusal(arrangement, e);
     position_.engine = place;
     arrange(config_.team(old), &before);
     position_.seconds += seconds_since(start);

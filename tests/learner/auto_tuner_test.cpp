@@ -187,6 +187,17 @@ TEST(AutoTuner, WhatWasTriedAndCannotBeHadAnyMoreIsForgotten) {
   EXPECT_EQ(tuner.trials().size(), 2u);
 }
 
+TEST(AutoTuner, ALimitIsNoRungToGoOnTo) {
+  const double noise_scale = 500;
+  AutoTuner tuner(arrangements(8, {}), AutoTuner::Trial{{4, 2}, 400}, /*check=*/false);
+  tuner.aim(goodput(noise_scale));
+  tuner.reconsider();  // notes the share of eight
+  tuner.limit(4);
+  tuner.reconsider();
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_EQ(tuner.current(), (Arrangement{4, 2}));
+}
+
 TEST(AutoTuner, OnlyImagesThatCountAreWorthMoreLearners) {
   // With φ = 16 half again as many images of two learners are worth as many as one learner's: 2/3.
   double noise_scale = 16;

@@ -52,6 +52,7 @@ TEST(EnginePlace, KnowsWhenTheLastLearnerJoined) {
   place.exchanges = 90;
   EXPECT_EQ(place.with_learners(2, 2, 90).joined, 60);
   EXPECT_EQ(place.with_learners(1, 2, 90).joined, 60);
+  EXPECT_EQ(place.with_learners(1, 2, 7).joined, 7);  // one learner exchanges less often
   EXPECT_EQ(place.with_learners(4, 2, 90).joined, 90);
 }
 

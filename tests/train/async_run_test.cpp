@@ -205,6 +205,22 @@ TEST_F(AsyncRuns, NodesThatNoRunHasAreRefused) {
   EXPECT_ANY_THROW(position_from_json(without_nodes));
 }
 
+/// As when two ranks had a learner each, and one process goes on.
+TEST_F(AsyncRuns, AnIterationOfMoreNodesEndsWithThem) {
+  TrainOptions o = options("run", "gossip-pull");
+  StopAfter stop(7);
+  train(tiny_net, o, &stop);
+  Checkpoint checkpoint = load(folder("run"));
+  ASSERT_EQ(checkpoint.position.open_batches, 1);
+  checkpoint.position.ranks = 2;
+  checkpoint.position.arrangement.learners = 1;
+  save_checkpoint(folder("run"), checkpoint);
+  o.resume = o.out;
+  StopAfter at_once(0);
+  EXPECT_TRUE(train(tiny_net, o, &at_once).interrupted);
+  EXPECT_EQ(load(folder("run")).position.open_batches, 0);
+}
+
 /// Fails the first tries of batches 6 and 7 of the second epoch.
 class TwoFailures {
  public:

@@ -219,8 +219,9 @@ TrainOptions open_options(const TinyData& data) {
   return o;
 }
 
-void search(const TrainOptions& o, Observer& observer) {
-  Script speeds(kTwoAreFaster);
+void search(const TrainOptions& o, Observer& observer,
+            const std::map<int64_t, double>& rates = kTwoAreFaster) {
+  Script speeds(rates);
   train_graph([](const ModelSpec& spec) { return classifier(kOwnModel, net, spec); }, o, Recipe{},
               speeds, observer);
 }
@@ -254,6 +255,29 @@ TEST(LateLimits, TheSearchStepsBackWhereTheMemoryIsGone) {
   o.out = folder("fixed");
   search(o, nothing);
   expect_same_bits(one, load(*o.out));
+}
+
+TEST(LateLimits, WhatWasFoundBeforeIsGivenUpWhereThereIsNoMemory) {
+  const TinyData data;
+  const data::TemporaryFolder cache;
+  const data::ScopedVariable variable("XDG_CACHE_HOME", cache.path().c_str());
+  TrainOptions o = open_options(data);
+  {
+    const WithLateOptions late({.memory = kLimit});
+    Hoarder nothing;
+    o.epochs = 34;
+    search(o, nothing, {{1, 10}, {2, 20}, {3, 5}, {4, 5}});
+    ASSERT_PRED_FORMAT2(::testing::IsSubstring, "going on with 2 learners", nothing.notes);
+  }
+  const WithLateOptions late({.memory = int64_t{8} << 20});
+  o.retune = false;
+  o.epochs = 1;
+  Hoarder small;
+  search(o, small);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "2 learners of 1 thread, found the best before",
+                      small.notes);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "2 learners of 1 thread cannot be had: `learners` 2",
+                      small.notes);
 }
 
 TEST(LateLimits, TheSearchSaysHowManyLearnersThereIsMemoryFor) {

@@ -228,6 +228,9 @@ TEST_F(SparseRun, GoesOnWithTheStepsOfItsOwnTeam) {
   of_two.position.arrangement = {2, 1};
   of_two.position.batch_rows = 16;
   EXPECT_EQ(fitted(alone, *set_, &of_two).steps, 1);
+  of_two.position.batch_rows = 6 * 16;
+  EXPECT_EQ(fitted(alone, *set_, &of_two).steps,
+            3);  // 4 may not meet the place that it has come to
 }
 
 TEST_F(SparseRun, RefusesMoreNodesThanBatches) {
