@@ -106,7 +106,7 @@ class Trial {
   std::unique_ptr<const Recording> recording_;
 };
 
-/// What a Trial takes.
+/// What a Trial takes, but for samples.
 double memory_mb(const PreparedKernel& kernel) {
   size_t bytes = kernel.scratch_bytes;
   for (const Layout& layout : kernel.outputs) bytes += layout.bytes();
@@ -116,6 +116,7 @@ double memory_mb(const PreparedKernel& kernel) {
 /// Infinite where a device has too little memory for the kernel.
 double measure(const PreparedKernel& kernel, Samples& samples, int copies) {
   if (!samples.device().is_host()) {
+    for (const Layout& layout : kernel.inputs) samples.of(layout);
     const double free = samples.device().free_memory_mb(), of_one = memory_mb(kernel);
     if (of_one > free) return std::numeric_limits<double>::infinity();
     if (2 * copies * of_one > free) copies = 1;  // several only where they fit easily

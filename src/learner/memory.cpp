@@ -125,6 +125,9 @@ LearnerMemory memory_of(CompiledModel& model, const AsyncAlgorithm& async,
   const int received = options.world ? Mail::kReceiving + 1 : 0;  // and a share of a sum
   m.central = ((traits.server ? 1 : 0) + (traits.live ? own : 0) + received) * flat;
   m.saved = m.evaluated + frozen + m.learners * (m.replica - (gradients - 1) * flat) + m.central;
+  if (find_device(model.options().device).exchanges_whole()) {
+    m.replica += Nodes::vectors_to_mix(traits) * flat;
+  }
   return m;
 }
 

@@ -162,6 +162,10 @@ class Nodes::Hook : public Peers {
   Rng rng_;
 };
 
+int Nodes::vectors_to_mix(const AsyncAlgorithm::Traits& traits) {
+  return traits.own_buffer ? 2 : 1;
+}
+
 Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLayout& layout,
              const Optimizer& optimizer, Device& device, const NodesOptions& options)
     : algorithm_(std::move(algorithm)),
@@ -181,8 +185,8 @@ Nodes::Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLay
     node.done = device.make_event();
     if (reads_snapshot()) node.snapshot = device.allocate_zeroed(bytes);
     node.clip = GradientClip(device, options.clip_norm);
-    for (Buffer& scratch : node.scratch) {
-      scratch = device.allocate(static_cast<size_t>(largest * element_bytes_));
+    for (int i = 0; !options.by_programs && i < vectors_to_mix(traits_); ++i) {
+      node.scratch[i] = device.allocate(static_cast<size_t>(largest * element_bytes_));
     }
     if (traits_.inbox) node.inbox = OrderedVector(device, bytes, chunks_.size());
     for (OrderedVector& letter : node.letters) {

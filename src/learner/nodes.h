@@ -46,6 +46,8 @@ class Nodes {
   /// Rooms that a node has for what it sends: one for what it asks, or for letters, of which one
   /// may be under way while the next one is written.
   static constexpr int kRoomsToAsk = 1, kRoomsForLetters = 2;
+  /// What each node has to mix vectors with, of a chunk each: of those that change, all but one.
+  static int vectors_to_mix(const AsyncAlgorithm::Traits& traits);
 
   Nodes(std::shared_ptr<const AsyncAlgorithm> algorithm, const ParameterLayout& layout,
         const Optimizer& optimizer, Device& device, const NodesOptions& options);

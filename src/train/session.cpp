@@ -200,6 +200,7 @@ const Session::State::BoundProgram& Session::State::bound(Programs& programs, in
   if (!workspace_ || !workspace_->holds(program->arena_bytes(), program->input_bytes())) {
     training_.clear();
     evaluation_.clear();
+    workspace_.reset();  // there may be no memory for two
     workspace_.emplace(model_.make_workspace(*replica_.device));
   }
   ReplicaView view = replica_;

@@ -113,6 +113,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"InParts", 3, [](TrainOptions& o) { o.splits = 4; }},
                       Case{"LocalSgd", 3, [](TrainOptions& o) { o.sync = "local-sgd"; }},
                       Case{"Ssgd", 3, [](TrainOptions& o) { o.sync = "ssgd"; }},
+                      Case{"AdPsgd", 3, [](TrainOptions& o) { o.sync = "ad-psgd"; }},
+                      Case{"AsyncEasgd", 3, [](TrainOptions& o) { o.sync = "async-easgd"; }},
+                      Case{"Downpour", 3, [](TrainOptions& o) { o.sync = "downpour"; }},
+                      Case{"GossipPush", 3, [](TrainOptions& o) { o.sync = "gossip-push"; }},
+                      Case{"Sgp", 3, [](TrainOptions& o) { o.sync = "sgp"; }},
+                      Case{"Hogwild", 3, [](TrainOptions& o) { o.sync = "hogwild"; }},
                       Case{"SsgdClipped", 3,
                            [](TrainOptions& o) {
                              o.sync = "ssgd";
