@@ -152,10 +152,10 @@ TEST(NodeFailures, ABoundOnStalenessDoesNotWaitForThem) {
 /// Its lease has no end: whoever has nothing to do sleeps meanwhile.
 TEST(NodeFailures, TheLastNodesLongStepIsWaitedForAsleep) {
   AsyncRun run = faulty("hogwild", 2, Clock::real, 3);
-  run.settings.lease = 0.05;
+  run.settings.lease = 0.1;
   AsyncRunner engine(run);
   QuadraticData data;
-  Trials trials({}, {{1, 200}, {6, 800}});
+  Trials trials({}, {{1, 400}, {6, 1600}});
   const std::clock_t before = std::clock();
   EXPECT_EQ(engine.run(data), kBatches);
   EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.5);
