@@ -24,14 +24,14 @@ bool print_matrix(const ClassResult& r) {
   std::vector<std::string> rows;
   for (const std::string& n : r.names) rows.push_back(printable(n));
   std::vector<std::string> columns = rows;
-  if (std::any_of(rows.begin(), rows.end(), [&](const auto& n) { return n.size() > cell; })) {
+  if (std::any_of(rows.begin(), rows.end(), [&](const auto& n) { return columns_of(n) > cell; })) {
     for (size_t c = 0; c < rows.size(); ++c) {
       columns[c] = std::to_string(c);
       rows[c] = columns[c] + ' ' + rows[c];
     }
   }
   size_t name = std::string_view("class").size();
-  for (const std::string& n : rows) name = std::max(name, n.size());
+  for (const std::string& n : rows) name = std::max(name, columns_of(n));
   constexpr size_t kNumbers = 18;  // columns of each row's own
   if (name + kNumbers + rows.size() * (cell + 1) > cli::columns(stdout)) return false;
   put("\n{:<{}} {:>6} {:>9}  predicted as\n", "", name, "", "");

@@ -69,10 +69,14 @@ class Line {
     }
   }
 
+  /// from_chars knows no plus; one before a minus is left for it to refuse.
+  static const char* past_plus(const char* p, const char* end) {
+    return end - p > 1 && p[0] == '+' && p[1] != '-' ? p + 1 : p;
+  }
+
   static int32_t parse_label(std::string_view text) {
-    const char* begin = text.data();
-    const char* const end = begin + text.size();
-    if (begin < end && *begin == '+') ++begin;
+    const char* const end = text.data() + text.size();
+    const char* const begin = past_plus(text.data(), end);
     int32_t whole = 0;
     std::from_chars_result result = std::from_chars(begin, end, whole);
     if (result.ptr == end && result.ec == std::errc() && begin < end) return whole;
@@ -121,7 +125,7 @@ class Line {
     if (end_ - at_ >= 1 && *at_ >= '0' && *at_ <= '9' && ends_word(at_ + 1)) {  // most often 1
       return static_cast<float>(*at_++ - '0');
     }
-    if (at_ < end_ && *at_ == '+') ++at_;
+    at_ = past_plus(at_, end_);
     float value = 0;
     std::from_chars_result result = std::from_chars(at_, end_, value);
     if (result.ec == std::errc::result_out_of_range) {  // too small for a float, or too large

@@ -45,6 +45,9 @@ std::vector<Entry> entries_of(std::string_view option, std::string_view text,
     if (*node < 0 || *node >= kMostLearners) {
       fail_usage("`{}` {}: there is no node {}", option, all, *node);
     }
+    if (std::ranges::find(entries, *node, &Entry::node) != entries.end()) {
+      fail_usage("`{}` {}: node {} stands there twice", option, all, *node);
+    }
     entries.push_back({*node, *value});
   }
   return entries;

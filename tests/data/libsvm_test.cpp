@@ -90,6 +90,9 @@ TEST_F(Libsvm, SaysWhereAndWhy) {
   };
   because("cat 1:1", "no label: 'cat'");
   because("1,,2 1:1", "no label: ''");
+  because("+-1 1:1", "no label: '+-1'");
+  because("+ 1:1", "no label: '+'");
+  because("1 3:+-2", "no index:value: '3:+-2'");
   because("1.5 1:1", "classes are whole numbers, and not the label '1.5'");
   because("99999999999 1:1", "classes are whole numbers");
   because("1 1", "no index:value: '1'");

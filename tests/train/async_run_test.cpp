@@ -294,6 +294,8 @@ TEST_F(AsyncRuns, OptionsWithoutUseAreRefused) {
               "leave `clock` out");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "3:2"; }), "they are 0 to 2");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "-1:2"; }), "there is no node -1");
+  expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "0:4,0:2"; }),
+              "`straggler` 0:4,0:2: node 0 stands there twice");
   expect_says(refusal("sgp", [](TrainOptions& o) { o.straggler = "1:0.5"; }), "1 to 1000000 times");
   for (const char* text : {"1", "1:", ":2", "1:2:3", "a:2", "1:2,", "1:nan"}) {
     expect_says(refusal("sgp", [&](TrainOptions& o) { o.straggler = text; }), "`straggler`");
